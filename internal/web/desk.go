@@ -30,6 +30,10 @@ func (r Routes) Routes() Routes { return r }
 // actions may run concurrently.
 type Subject interface{ Routes() Routes }
 
+// Feed tells the clients that subscribe to a topic that something of it has changed. It
+// does not wait for them.
+type Feed interface{ Publish(topic string, data any) }
+
 // Desk answers web clients about its subjects. It is safe for concurrent use once
 // all subjects are there.
 type Desk struct {

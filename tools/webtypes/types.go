@@ -13,7 +13,7 @@ func webTypes() []webType {
 		{"Failure", "internal/web", "Error", is{"code?": "string", "params?": "Record<string, string>"}},
 		{"LoginReply", auth, "answer", is{"state": `"in" | "pending" | "denied" | "expired"`}},
 		{"Session", ui, "conversation", nil},
-		{"SessionPage", ui, "sessions()", is{"sessions": "Session[]", "total": "number", "cursor?": "string | null"}},
+		{"SessionPage", ui, "Conversations.list()", is{"sessions": "Session[]", "total": "number", "cursor?": "string | null"}},
 		{"SlashCommand", ui, "Command", nil},
 		{"Usage", "internal/bus", "Usage", is{"prompt_tokens?": "number", "completion_tokens?": "number"}},
 		{"Edit", ui, "edited", is{"status?": "string", "operation?": "string"}},
@@ -21,7 +21,7 @@ func webTypes() []webType {
 		{"Attached", ui, "Attachment", nil},
 		{"Said", ui, "said", is{"role": `"user" | "assistant"`, "tool_calls?": "Call[]", "attachments?": "Attached[]"}},
 		{"Turned", ui, "turned", is{"usage?": "Usage", "edits?": "Edit[]", "notices?": "{ text: string }[]", "files?": "{ path: string; what: string }[]", "receipts?": "{ call_id: string; status: string }[]"}},
-		{"ThreadPage", ui, "thread()", is{
+		{"ThreadPage", ui, "Thread.read()", is{
 			"messages": "Said[]", "turns?": "Turned[]", "total?": "number", "has_more": "boolean", "before": "number | null",
 			"has_newer?": "boolean", "after?": "number | null", "seq?": "number", "subagents?": "string[]",
 		}},

@@ -156,14 +156,13 @@ func (g *Gateway) build(ctx context.Context) (err error) {
 	g.pages = newPages(g) //nolint:contextcheck // notifications do not end with the request that caused them
 	g.asking = newAsking(g.state, kept, g.secrets.Redact, g.topics, g.log)
 	g.web = &webClients{
-		app: g.o.Options, state: g.state, directory: g.directory, settings: g.settings, log: g.log, topics: g.topics, unread: unread, asking: g.asking,
-		operations: func() (map[string]web.Read, map[string]web.Action) { return operations(g) },
+		app: g.o.Options, state: g.state, directory: g.directory, log: g.log, topics: g.topics, unread: unread, asking: g.asking,
 	}
 	if g.channels, err = deliver.NewManager(g.channelOptions(loaded)); err != nil {
 		return err
 	}
 	g.accounts = &accounts{Manager: g.channels, address: g.mail.address, say: g.Say, file: g.o.file, reload: g.Reload}
-	if err := g.desk.Add(g.web.subjects()...); err != nil {
+	if err := g.desk.Add(g.subjects()...); err != nil {
 		return err
 	}
 	return g.firstAgent(ctx, loaded)

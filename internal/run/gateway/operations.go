@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -15,29 +14,35 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/backup"
+	"github.com/nanobot-go/nanobot/internal/run/settings"
 	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
-// operations are the reads and actions about the gateway itself and its devices.
-func operations(g *Gateway) (map[string]web.Read, map[string]web.Action) {
-	reads, actions := subject.NewOperations(subject.Operations{
-		Status: func(ctx context.Context) any {
-			s := g.Status()
-			s.Jobs = g.Jobs(ctx)
-			return s
+// subjects are what web clients read and change: of the gateway itself, its settings
+// and devices, and of the agent.
+func (g *Gateway) subjects() []web.Subject {
+	reads, actions := settings.New(g.settings())
+	log := subject.Log{File: func() string { return LogFile(g.state.config()) }, Secrets: g.secrets}
+	return append(g.web.subjects(),
+		web.Routes{Reads: reads, Actions: actions},
+		log,
+		subject.Operations{
+			Status: func(ctx context.Context) any {
+				s := g.Status()
+				s.Jobs = g.Jobs(ctx)
+				return s
+			},
+			Reload:  g.Reload,
+			Restart: func() { g.o.Restart(bus.Route{}) },
+			Backup:  func(ctx context.Context) (string, error) { return newBackup(ctx, g) },
+			Promise: g.pages.server.Promise,
+			Log:     log,
 		},
-		Reload: g.Reload, Restart: func() { g.o.Restart(bus.Route{}) }, Backup: func(ctx context.Context) (string, error) { return newBackup(ctx, g) }, Checks: g.o.Checks,
-		LogFile: func() string { return LogFile(g.state.config()) }, Redact: g.secrets.Scrub, Promise: func(read string) string { return g.pages.server.Promise(read) },
-		Life: g.life, Go: g.background.Go, Publish: func(topic string) { g.topics.Publish(topic, nil) },
-	})
-	devices := subject.Devices{Auth: g.pages.auth, Public: func() string { return g.state.config().Config.Gateway.WebUI.PublicURL }}
-	push := g.pages.push
-	maps.Copy(reads, devices.Reads())
-	maps.Copy(actions, devices.Actions())
-	maps.Copy(reads, push.Reads())
-	maps.Copy(actions, push.Actions())
-	return reads, actions
+		&subject.Checkup{Checks: g.o.Checks, Secrets: g.secrets, Life: g.life, Go: g.background.Go, Feed: g.topics},
+		subject.Devices{Auth: g.pages.auth, Public: func() string { return g.state.config().Config.Gateway.WebUI.PublicURL }},
+		g.pages.push,
+	)
 }
 
 // newPush tells devices that something waits.

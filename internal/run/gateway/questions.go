@@ -27,27 +27,7 @@ func newAsking(s *state, kept store.Store, redact func(string) string, topics *p
 	return &asking{state: s, answers: &subject.Answers{Store: kept}, redact: redact, topics: topics, log: log}
 }
 
-func (q *asking) questions() subject.Questions {
-	return subject.Questions{Open: q.open, Answer: q.answer, Explain: q.explain, Answers: q.answers}
-}
-
-// open are the questions that wait for an answer.
-func (q *asking) open(ctx context.Context) (any, error) {
-	a, err := q.state.current(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return a.Agent.OpenQuestions(), nil
-}
-
-func (q *asking) answer(ctx context.Context, answer bus.Answer) (bool, error) {
-	a, err := q.state.current(ctx)
-	if err != nil {
-		return false, err
-	}
-	return a.Agent.AnswerQuestion(answer), nil
-}
-
+// explain says what would happen to a call.
 func (q *asking) explain(ctx context.Context, tool string, arguments json.RawMessage, tainted bool) (any, string, error) {
 	a, err := q.state.current(ctx)
 	if err != nil {

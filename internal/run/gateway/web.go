@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
@@ -22,13 +21,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/terminal"
+	"github.com/nanobot-go/nanobot/internal/core/agent"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
-	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
 	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
-	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
@@ -43,14 +41,11 @@ type webClients struct {
 	app       app.Options
 	state     *state
 	directory *deliver.Directory
-	settings  func() settings.Options
-	// operations are about the gateway itself.
-	operations func() (map[string]web.Read, map[string]web.Action)
-	log        *slog.Logger
-	topics     *publisher
-	unread     *subject.Unread
-	asking     *asking
-	scoping    sync.Mutex // held by setScope
+	log       *slog.Logger
+	topics    *publisher
+	unread    *subject.Unread
+	asking    *asking
+	scoping   sync.Mutex // held by setScope
 }
 
 // hidden reports whether only pages use the socket.
@@ -129,27 +124,27 @@ func (w *webClients) tellModel(was string) {
 	}
 }
 
-// subjects are what web clients read and change of this gateway.
+// subjects are what web clients read and change of the agent.
 func (w *webClients) subjects() []web.Subject {
-	reads, actions := settings.New(w.settings())
-	moreReads, moreActions := w.operations()
-	o := subject.Options{
-		Backend: w.backend, Log: w.log, Now: w.app.Now,
-		Unread: w.unread,
-	}
+	var commands subject.Commands
 	for _, c := range app.Commands(w.app) {
-		o.Commands = append(o.Commands, subject.Command{Name: c.Name, Args: c.Args, About: c.Help})
+		commands = append(commands, subject.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
 	return []web.Subject{
-		subject.New(o),
+		subject.Conversations{Now: w.program, Unread: w.unread, Log: w.log},
+		subject.Thread{Now: w.program, Seq: w.seq, Attachment: w.attachment, Log: w.log},
+		subject.Replay{Now: w.program},
+		subject.Files{Now: w.program},
 		subject.Sidebar{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
-		w.asking.questions(),
-		subject.Changes{Now: w.program, Busy: w.busy, Undone: w.undone, Log: w.log},
-		subject.Memory{Now: w.program, Publish: w.topics.Publish},
+		subject.Questions{Now: w.program, Explain: w.asking.explain, Answers: w.asking.answers},
+		subject.Changes{Now: w.program, Log: w.log},
+		subject.Memory{Now: w.program, Feed: w.topics},
 		subject.Search{Now: w.program},
-		subject.Costs{Ledger: w.ledger, Prompt: w.nextPrompt, Now: w.app.Now},
-		web.Routes{Reads: reads, Actions: actions},
-		web.Routes{Reads: moreReads, Actions: moreActions},
+		subject.Schedule{Now: w.program, Clock: w.app.Now},
+		subject.Skills{Now: w.program, Clock: w.app.Now},
+		commands,
+		subject.Workspaces{Now: w.program},
+		subject.Costs{Now: w.program, Clock: w.app.Now},
 	}
 }
 
@@ -160,12 +155,25 @@ func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 		return nil, err
 	}
 	p := &subject.Program{
-		Sessions: a.Sessions,
-		Changes:  app.Changes(a),
+		Workspace: a.Workspace,
+		DataDir:   a.Config.DataDir,
+		Sessions:  a.Sessions,
+		Archive:   a,
+		Agent:     pageAgent{a.Agent},
+		Model:     a.ModelInfo().Name,
+		Provider:  a.ModelInfo().Provider,
+		Prices:    a.Models(),
+		Schedule:  a.Schedule,
+		Skills:    a.Skills,
+		Place:     skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
+		Disabled:  a.Config.Config.Agents.Defaults.DisabledSkills,
+		Jail:      a.Jail(),
+		Changes:   app.Changes(a),
 		Memory: func(context.Context) (*memory.Memory, func() error, error) {
 			return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
 		},
 		Index:   a.Index,
+		Ledger:  a.Ledger(),
 		Secrets: a.Secrets(),
 	}
 	if a.Dream != nil { // else it would be an interface that holds a nil pointer
@@ -174,50 +182,22 @@ func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 	return p, nil
 }
 
-// busy reports whether a conversation has a turn, or messages that wait for one.
-func (w *webClients) busy(ctx context.Context, key string) (bool, error) {
-	a, err := w.state.current(ctx)
-	if err != nil {
-		return false, err
-	}
-	return a.Agent.BusyWith(key), nil
+// pageAgent is the agent in the types of the subjects.
+type pageAgent struct{ *agent.Agent }
+
+// Context is what the model would be shown of a conversation.
+func (a pageAgent) Context(ctx context.Context, key string) (any, error) {
+	return a.Agent.Context(ctx, key)
 }
 
-// undone tells the model of a conversation which files are as they were before.
-func (w *webClients) undone(ctx context.Context, key string, paths []string) error {
-	a, err := w.state.current(ctx)
-	if err != nil {
-		return err
-	}
-	return a.Agent.Undone(ctx, key, paths)
+// Prompt is what the next message of a conversation is sent with.
+func (a pageAgent) Prompt(ctx context.Context, key string) (subject.Prompt, error) {
+	c, err := a.Agent.Context(ctx, key)
+	return subject.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}, err
 }
 
-// backend is the program as it is now, for the subjects that are still in subject.API.
-func (w *webClients) backend(ctx context.Context) (subject.Backend, error) {
-	a, err := w.state.current(ctx)
-	if err != nil {
-		return subject.Backend{}, err
-	}
-	b := subject.Backend{
-		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
-		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
-		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
-		Running:  func(key string) (bool, []string) { return a.Agent.BusyWith(key), a.Agent.Subagents(key) }, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
-		Erase: a.EraseSession, EraseArchived: a.EraseArchived,
-		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
-		Seq:     w.seq, Attachment: w.attachment, Changed: app.Changes(a).Turns, Calls: a.Ledger().Entries,
-	}
-	b.TriggerSecret = func(id string, renew bool) (string, error) {
-		if renew {
-			return schedule.RenewTriggerSecret(a.Config.DataDir, id)
-		}
-		return schedule.TriggerSecret(a.Config.DataDir, id)
-	}
-	if a.Index != nil {
-		b.Search = a.Index.Search
-	}
-	return b, nil
-}
+// OpenQuestions are the questions that turns of all conversations wait on.
+func (a pageAgent) OpenQuestions() any { return a.Agent.OpenQuestions() }
 
 // seq is the number of the last event of a conversation on the socket.
 func (w *webClients) seq(key string) (int64, bool) {
@@ -284,45 +264,4 @@ func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMess
 		Queue: nowhere{}, Drivers: g.web.drivers(g.desk, g.pages), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})
-}
-
-// ledger is the record of model calls of the agent in use.
-func (w *webClients) ledger(ctx context.Context) (*ledger.Ledger, error) {
-	a, err := w.state.current(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return a.Ledger(), nil
-}
-
-// firstPrompt is about the size of the first prompt of a conversation, in tokens.
-const firstPrompt = 3000
-
-// nextPrompt is what the next message of a conversation is sent with. Which
-// provider answers, and how it is paid, is judged by the last call of the model.
-func (w *webClients) nextPrompt(ctx context.Context, key string) (subject.Prompt, error) {
-	a, err := w.state.current(ctx)
-	if err != nil {
-		return subject.Prompt{}, err
-	}
-	c, err := a.Agent.Context(ctx, key)
-	if errors.Is(err, session.ErrNotFound) { // the message would begin it
-		c, err = turn.Context{Model: a.ModelInfo().Name, Used: firstPrompt}, nil
-	}
-	if err != nil {
-		return subject.Prompt{}, err
-	}
-	out := subject.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}
-	name, prov := a.ModelInfo().Name, a.ModelInfo().Provider
-	var billing ledger.Billing
-	for e, err := range a.Ledger().Entries(ctx, ledger.Query{Session: key, Since: time.Now().AddDate(0, 0, -30)}) {
-		if err != nil {
-			return out, err
-		}
-		name, prov, billing = e.Model, e.Provider, e.Billing
-	}
-	if out.Price = a.Models().Price(prov, name); billing == ledger.Free || billing == ledger.Subscription {
-		out.Price = ledger.Price{Billing: billing}
-	}
-	return out, nil
 }

@@ -1,7 +1,6 @@
 package subject
 
 import (
-	"path/filepath"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/core/session"
@@ -29,13 +28,10 @@ func documents(r *session.Record) (paths []string) {
 	return paths
 }
 
-// attachments describes the files of a message.
-func (h *Backend) attachments(m *said) {
+// attach describes the files of a message.
+func (t Thread) attach(m *said) {
 	for i, file := range append(m.files, m.documents...) {
-		a := Attachment{Name: filepath.Base(file)}
-		if h.Attachment != nil {
-			a = h.Attachment(file)
-		}
+		a := t.Attachment(file)
 		if i >= len(m.files) && a.URL == "" {
 			continue
 		}

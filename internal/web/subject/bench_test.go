@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/core/session"
@@ -57,9 +58,14 @@ func archive(tb testing.TB, chats, messages int) (d *web.Desk, read *atomic.Int6
 		}
 		must(tb, s.Release())
 	}
-	d, err = web.NewDesk(slog.New(slog.DiscardHandler), subject.New(subject.Options{
-		Backend: func(context.Context) (subject.Backend, error) { return subject.Backend{Sessions: st}, nil },
-	}))
+	program := &subject.Program{Sessions: st, Agent: worker{}, Secrets: &httpsafe.Registry{}}
+	log := slog.New(slog.DiscardHandler)
+	now := func(context.Context) (*subject.Program, error) { return program, nil }
+	d, err = web.NewDesk(
+		log,
+		subject.Conversations{Now: now, Unread: subject.NewUnread(disk.Open(data, nil), log), Log: log},
+		subject.Thread{Now: now, Seq: func(string) (int64, bool) { return 0, false }, Attachment: attachment, Log: log},
+	)
 	must(tb, err)
 	return d, read
 }

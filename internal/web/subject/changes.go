@@ -14,11 +14,7 @@ import (
 // Changes are what turns changed in files, and undo it.
 type Changes struct {
 	Now Source
-	// Busy reports whether a conversation has a turn, or messages that wait for one.
-	Busy func(ctx context.Context, key string) (bool, error)
-	// Undone tells the model of a conversation which files are as they were before.
-	Undone func(ctx context.Context, key string, paths []string) error
-	Log    *slog.Logger
+	Log *slog.Logger
 }
 
 // Routes implements web.Subject.
@@ -112,11 +108,7 @@ func (c Changes) apply(ctx context.Context, payload json.RawMessage) (any, error
 	if t.UndoneBy != "" {
 		return nil, web.Refuse(http.StatusConflict, "this turn was undone already by %s", t.UndoneBy)
 	}
-	busy, err := c.Busy(ctx, t.Session)
-	if err != nil {
-		return nil, err
-	}
-	if busy {
+	if now.Agent.BusyWith(t.Session) {
 		return nil, web.Refuse(http.StatusConflict, "something is still running in this conversation; stop it first")
 	}
 	report, err := now.Changes.Undo(ctx, t.ID, undo.Choice{Force: in.Force})
@@ -125,7 +117,7 @@ func (c Changes) apply(ctx context.Context, payload json.RawMessage) (any, error
 	}
 	paths := append(append([]string{}, report.Restored...), report.Deleted...)
 	if len(paths) > 0 {
-		if err := c.Undone(ctx, t.Session, paths); err != nil { // the files are as they should be
+		if err := now.Agent.Undone(ctx, t.Session, paths); err != nil { // the files are as they should be
 			c.Log.ErrorContext(ctx, "tell the model about an undo", "session", t.Session, "err", err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -22,7 +21,6 @@ import (
 // nothing runs; the model is told.
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	const key = "sk-hush-0123456789"
 	ws, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: ws, Restrict: true})
@@ -32,19 +30,11 @@ func TestChanges(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, kept.Close()) })
 
-	program := &subject.Program{Secrets: &httpsafe.Registry{}}
-	if skipped := program.Secrets.Add("key", httpsafe.NewSecret(key)); skipped != "" {
-		t.Fatal(skipped)
-	}
-	busy := true
 	var told []string
+	busy := map[string]bool{"cli:x": true}
+	program := &subject.Program{Agent: worker{busy: busy, undone: &told}, Secrets: newSecrets(t)}
 	h := newSubject(t, subject.Changes{
-		Now:  func(context.Context) (*subject.Program, error) { return program, nil },
-		Busy: func(_ context.Context, key string) (bool, error) { return busy && key == "cli:x", nil },
-		Undone: func(_ context.Context, key string, paths []string) error {
-			told = append(told, key+" "+strings.Join(paths, " "))
-			return nil
-		},
+		Now: func(context.Context) (*subject.Program, error) { return program, nil },
 		Log: slog.New(slog.DiscardHandler),
 	})
 	h.refused(t, "undo", 501, "undo_missing")
@@ -55,7 +45,7 @@ func TestChanges(t *testing.T) {
 	write := tool.Tool{Name: "write", Sink: tool.SinkWrite, Paths: func(json.RawMessage) []string { return []string{path} }}
 	call := tool.Call{ID: "c1", TurnID: "t1", SessionKey: "cli:x"}
 	must(t, kept.Before(t.Context(), write, call))
-	must(t, os.WriteFile(path, []byte("new "+key+"\n"), 0o600))
+	must(t, os.WriteFile(path, []byte("new sk-hush-0123456789\n"), 0o600))
 	_, err = kept.After(t.Context(), call)
 	must(t, err)
 
@@ -82,7 +72,7 @@ func TestChanges(t *testing.T) {
 	h.refuses(t, "undo.apply", `{"id":"t1","turn":1}`, 400, "unknown field")
 	h.refuses(t, "undo.apply", `{"id":"none"}`, 404, "no such turn")
 	h.refuses(t, "undo.apply", `{"id":"t1"}`, 409, "still running")
-	busy = false
+	busy["cli:x"] = false
 	if report := acts[undo.Report](t, h, "undo.apply", `{"id":"t1"}`); !slices.Equal(report.Restored, []string{"a.txt"}) {
 		t.Errorf("report = %+v", report)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
@@ -31,9 +32,14 @@ type Finding struct {
 	Changes []string `json:"changes,omitempty"` // what doctor.fix does, if it can
 }
 
-// checkup is the last run of the checks.
-type checkup struct {
-	o Operations
+// Checkup is the last run of the checks. It is safe for concurrent use.
+type Checkup struct {
+	Checks  Checks             // nil: nothing looks at the installation
+	Secrets *httpsafe.Registry // they are taken out of what is found, and what looks like one
+	// Life is how long the checks may go on, nil at the end; Go starts them.
+	Life func() context.Context
+	Go   func(func())
+	Feed web.Feed
 
 	mu       sync.Mutex
 	running  bool
@@ -42,7 +48,15 @@ type checkup struct {
 	findings []Finding
 }
 
-func (c *checkup) read(context.Context, *http.Request) (any, error) {
+// Routes implements web.Subject.
+func (c *Checkup) Routes() web.Routes {
+	return web.Routes{
+		Reads:   map[string]web.Read{"doctor": c.read, "doctor/bundle": c.bundle},
+		Actions: map[string]web.Action{"doctor.run": c.run, "doctor.fix": c.fix},
+	}
+}
+
+func (c *Checkup) read(context.Context, *http.Request) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]any{"running": c.running, "network": c.network, "findings": append([]Finding{}, c.findings...)}
@@ -53,15 +67,15 @@ func (c *checkup) read(context.Context, *http.Request) (any, error) {
 }
 
 // run starts the checks, unless they run already.
-func (c *checkup) run(_ context.Context, payload json.RawMessage) (any, error) { //nolint:contextcheck // the checks go on when the page is closed
+func (c *Checkup) run(_ context.Context, payload json.RawMessage) (any, error) { //nolint:contextcheck // the checks go on when the page is closed
 	var in struct {
 		Network bool `json:"network"`
 	}
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	life := c.o.Life()
-	if c.o.Checks == nil || life == nil {
+	life := c.Life()
+	if c.Checks == nil || life == nil {
 		return nil, web.Refuse(http.StatusServiceUnavailable, "the checks cannot run now; try: nanobot doctor")
 	}
 	c.mu.Lock()
@@ -70,25 +84,33 @@ func (c *checkup) run(_ context.Context, payload json.RawMessage) (any, error) {
 		return struct{}{}, nil
 	}
 	c.running, c.network, c.started, c.findings = true, in.Network, time.Now(), nil
-	c.o.Go(func() {
+	c.Go(func() {
 		defer c.change(func() { c.running = false })
-		c.o.Checks.Run(life, in.Network, func(f Finding) {
-			f.Detail, f.Fix = c.o.Redact(f.Detail), c.o.Redact(f.Fix)
+		c.Checks.Run(life, in.Network, func(f Finding) {
+			f.Detail, f.Fix = c.Secrets.Scrub(f.Detail), c.Secrets.Scrub(f.Fix)
 			c.change(func() { c.findings = append(c.findings, f) })
 		})
 	})
 	return struct{}{}, nil
 }
 
-func (c *checkup) change(f func()) {
+func (c *Checkup) change(f func()) {
 	c.mu.Lock()
 	f()
 	c.mu.Unlock()
-	c.o.Publish("doctor")
+	c.Feed.Publish("doctor", nil)
+}
+
+// bundle is a file for people who help.
+func (c *Checkup) bundle(ctx context.Context, _ *http.Request) (any, error) {
+	if c.Checks == nil {
+		return nil, web.Refuse(http.StatusServiceUnavailable, "the checks cannot run now; try: nanobot doctor")
+	}
+	return served(ctx, "application/zip", c.Checks.Bundle)
 }
 
 // fix makes the changes that a page has shown.
-func (c *checkup) fix(ctx context.Context, payload json.RawMessage) (any, error) {
+func (c *Checkup) fix(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		ID      string   `json:"id"`
 		Changes []string `json:"changes"`
@@ -104,7 +126,7 @@ func (c *checkup) fix(ctx context.Context, payload json.RawMessage) (any, error)
 	fixed := false
 	if known {
 		var err error
-		if fixed, err = c.o.Checks.Fix(ctx, in.ID, in.Changes); err != nil {
+		if fixed, err = c.Checks.Fix(ctx, in.ID, in.Changes); err != nil {
 			return nil, web.Refuse(http.StatusUnprocessableEntity, "this cannot be fixed: %v", err)
 		}
 	}

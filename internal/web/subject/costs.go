@@ -2,10 +2,12 @@ package subject
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/web"
@@ -13,11 +15,8 @@ import (
 
 // Costs are what model calls cost, what they may, and what the next one will.
 type Costs struct {
-	// Ledger is the record of model calls of the agent in use, nil if there is none.
-	Ledger func(ctx context.Context) (*ledger.Ledger, error)
-	// Prompt says what the next message of a conversation is sent with.
-	Prompt func(ctx context.Context, key string) (Prompt, error)
-	Now    func() time.Time
+	Now   Source
+	Clock func() time.Time
 }
 
 // Bounds of an estimate.
@@ -28,6 +27,7 @@ const (
 	shortAnswer    = 200  // tokens
 	longAnswer     = 4000 // tokens
 	estimateCalls  = 3    // model calls of a turn that uses tools
+	firstPrompt    = 3000 // tokens, about, of the first prompt of a conversation
 	bytesPerToken  = 4
 	bytesPerTokenL = 2 // of text in other scripts
 )
@@ -37,23 +37,23 @@ func (c Costs) Routes() web.Routes {
 	return web.Routes{Reads: map[string]web.Read{"budget": c.budget, "sessions/{key}/estimate": c.estimate}}
 }
 
-// ledger is the record, or a refusal.
-func (c Costs) ledger(ctx context.Context) (*ledger.Ledger, error) {
-	l, err := c.Ledger(ctx)
-	if err == nil && l == nil {
+// program is the one in use, if it records costs.
+func (c Costs) program(ctx context.Context) (*Program, error) {
+	now, err := c.Now(ctx)
+	if err == nil && now.Ledger == nil {
 		err = web.Refuse(http.StatusNotImplemented, "costs are not recorded here")
 	}
-	return l, err
+	return now, err
 }
 
 // budget tells the limits and how much of them is used.
 func (c Costs) budget(ctx context.Context, r *http.Request) (any, error) {
-	record, err := c.ledger(ctx)
+	now, err := c.program(ctx)
 	if err != nil {
 		return nil, err
 	}
-	today, month := record.Spent()
-	limits, onExceed := ledger.Standings(record, r.URL.Query().Get("session"))
+	today, month := now.Ledger.Spent()
+	limits, onExceed := ledger.Standings(now.Ledger, r.URL.Query().Get("session"))
 	return map[string]any{"today": today, "month": month, "limits": limits, "on_exceed": onExceed}, nil
 }
 
@@ -72,7 +72,7 @@ type estimated struct {
 
 // estimate says what a message of so many bytes would cost in a conversation.
 func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
-	record, err := c.ledger(ctx)
+	now, err := c.program(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,22 +84,28 @@ func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
 		return nil, web.Refuse(http.StatusRequestEntityTooLarge, "a message cannot have more than %d bytes", estimateBytes)
 	}
 	key := r.PathValue("key")
-	out := estimated{Basis: "price"}
-	out.Limits, _ = ledger.Standings(record, key)
-	used, err := c.Prompt(ctx, key)
+	used, err := now.Agent.Prompt(ctx, key)
+	if errors.Is(err, session.ErrNotFound) { // the message would begin it
+		used, err = Prompt{Model: now.Model, Tokens: firstPrompt}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	out.Model, out.Window, out.Tokens = used.Model, used.Window, used.Tokens+size/bytesPerToken
-	out.Billing = used.Price.Billing
+	price, err := c.price(ctx, now, key)
+	if err != nil {
+		return nil, err
+	}
+
+	out := estimated{Model: used.Model, Window: used.Window, Tokens: used.Tokens + size/bytesPerToken, Billing: price.Billing, Basis: "price"}
+	out.Limits, _ = ledger.Standings(now.Ledger, key)
 	low := llm.Usage{Prompt: out.Tokens, Cached: used.Cached, Completion: shortAnswer}
 	high := llm.Usage{Prompt: estimateCalls * (used.Tokens + size/bytesPerTokenL), Completion: estimateCalls * longAnswer}
-	_, out.LowUSD = used.Price.Cost(low)
-	_, out.HighUSD = used.Price.Cost(high)
-	if used.Price.Billing != ledger.Priced {
+	_, out.LowUSD = price.Cost(low)
+	_, out.HighUSD = price.Cost(high)
+	if price.Billing != ledger.Priced {
 		return out, nil
 	}
-	runs, err := record.Runs(ctx, ledger.Query{Session: key, Source: "user", Since: c.Now().Add(-estimateDays * 24 * time.Hour)})
+	runs, err := now.Ledger.Runs(ctx, ledger.Query{Session: key, Source: "user", Since: c.since()})
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +123,29 @@ func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
 	return out, nil
 }
 
-// Prompt is what the model would be shown of a conversation, and its price.
+// since is from when on earlier calls count.
+func (c Costs) since() time.Time { return c.Clock().AddDate(0, 0, -estimateDays) }
+
+// price is what the model of a conversation costs. Which provider answers, and how it
+// is paid, is judged by the last call.
+func (c Costs) price(ctx context.Context, now *Program, key string) (ledger.Price, error) {
+	last := ledger.Entry{Model: now.Model, Provider: now.Provider}
+	for e, err := range now.Ledger.Entries(ctx, ledger.Query{Session: key, Since: c.since()}) {
+		if err != nil {
+			return ledger.Price{}, err
+		}
+		last = e
+	}
+	if last.Billing == ledger.Free || last.Billing == ledger.Subscription {
+		return ledger.Price{Billing: last.Billing}, nil
+	}
+	return now.Prices.Price(last.Provider, last.Model), nil
+}
+
+// Prompt is what the next message of a conversation is sent with.
 type Prompt struct {
 	Model  string // for people
 	Window int    // in tokens; 0 is not known
 	Tokens int
 	Cached int // of the last prompt, which the provider may have kept
-	Price  ledger.Price
 }

@@ -22,17 +22,16 @@ type Devices struct {
 	Public func() string // address of the pages for other machines; "" if none is set
 }
 
-// Reads are those of the devices.
-func (d Devices) Reads() map[string]web.Read {
-	return map[string]web.Read{"devices": d.list}
-}
-
-// Actions are those of the devices.
-func (d Devices) Actions() map[string]web.Action {
-	return map[string]web.Action{
-		"device.approve": func(_ context.Context, p json.RawMessage) (any, error) { return d.decide(p, true) },
-		"device.deny":    func(_ context.Context, p json.RawMessage) (any, error) { return d.decide(p, false) },
-		"device.revoke":  d.revoke, "device.link": d.link,
+// Routes implements web.Subject.
+func (d Devices) Routes() web.Routes {
+	return web.Routes{
+		Reads: map[string]web.Read{"devices": d.list},
+		Actions: map[string]web.Action{
+			"device.approve": func(_ context.Context, p json.RawMessage) (any, error) { return d.decide(p, true) },
+			"device.deny":    func(_ context.Context, p json.RawMessage) (any, error) { return d.decide(p, false) },
+			"device.revoke":  d.revoke,
+			"device.link":    d.link,
+		},
 	}
 }
 

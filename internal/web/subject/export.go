@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -16,38 +17,48 @@ import (
 
 // export is a conversation as a file: Markdown for people, or the lines that
 // every version of nanobot reads. Credentials are taken out of both.
-func (d *API) export(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.Backend(ctx)
+func (c Conversations) export(ctx context.Context, r *http.Request) (any, error) {
+	now, err := c.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	key := r.PathValue("key")
-	if _, err := h.Sessions.Metadata(ctx, key); err != nil {
+	out := exported{key: r.PathValue("key"), sessions: now.Sessions, secrets: now.Secrets}
+	if _, err := now.Sessions.Metadata(ctx, out.key); err != nil {
 		return nil, err
 	}
-	name := text.SafeName(key)
+	name := text.SafeName(out.key)
 	switch format := r.URL.Query().Get("format"); format {
 	case "", "md":
-		return web.Download{Name: name + ".md", MIME: "text/markdown; charset=utf-8", Write: func(w io.Writer) error { return h.markdown(ctx, key, w) }}, nil
+		return web.Download{Name: name + ".md", MIME: "text/markdown; charset=utf-8", Write: func(w io.Writer) error { return out.markdown(ctx, w) }}, nil
 	case "jsonl":
-		return web.Download{Name: name + ".jsonl", MIME: "application/jsonl", Write: func(w io.Writer) error {
-			lines := &redacting{w: w, h: &h}
-			if err := h.Sessions.Export(ctx, key, lines); err != nil {
-				return err
-			}
-			return lines.flush()
-		}}, nil
+		return web.Download{Name: name + ".jsonl", MIME: "application/jsonl", Write: func(w io.Writer) error { return out.lines(ctx, w) }}, nil
 	default:
 		return nil, web.Refuse(http.StatusBadRequest, "format can be md or jsonl, not %.40q", format)
 	}
 }
 
-// markdown writes what people see of a conversation.
-func (h *Backend) markdown(ctx context.Context, key string, w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "# %s\n", h.redact(key)); err != nil {
+// exported is a conversation that becomes a file.
+type exported struct {
+	key      string
+	sessions *session.Store
+	secrets  *httpsafe.Registry
+}
+
+// lines writes what is stored of it.
+func (e exported) lines(ctx context.Context, w io.Writer) error {
+	lines := &redacting{w: w, secrets: e.secrets}
+	if err := e.sessions.Export(ctx, e.key, lines); err != nil {
 		return err
 	}
-	for rec, err := range h.Sessions.Records(ctx, key) {
+	return lines.flush()
+}
+
+// markdown writes what people see of it.
+func (e exported) markdown(ctx context.Context, w io.Writer) error {
+	if _, err := fmt.Fprintf(w, "# %s\n", e.secrets.Redact(e.key)); err != nil {
+		return err
+	}
+	for rec, err := range e.sessions.Records(ctx, e.key) {
 		if err != nil {
 			return err
 		}
@@ -58,11 +69,11 @@ func (h *Backend) markdown(ctx context.Context, key string, w io.Writer) error {
 		if rec.Role == llm.Assistant || rec.Mark() {
 			who = "nanobot"
 		}
-		if _, err := fmt.Fprintf(w, "\n## %s, %s\n\n%s\n", who, rec.Time.Local().Format("2006-01-02 15:04"), strings.TrimSpace(h.redact(rec.Display()))); err != nil {
+		if _, err := fmt.Fprintf(w, "\n## %s, %s\n\n%s\n", who, rec.Time.Local().Format("2006-01-02 15:04"), strings.TrimSpace(e.secrets.Redact(rec.Display()))); err != nil {
 			return err
 		}
 		for _, c := range rec.ToolCalls {
-			if _, err := fmt.Fprintf(w, "\n- %s `%s`\n", c.Name, strings.ReplaceAll(text.Label(h.redact(c.Arguments), 200), "`", "'")); err != nil {
+			if _, err := fmt.Fprintf(w, "\n- %s `%s`\n", c.Name, strings.ReplaceAll(text.Label(e.secrets.Redact(c.Arguments), 200), "`", "'")); err != nil {
 				return err
 			}
 		}
@@ -72,9 +83,9 @@ func (h *Backend) markdown(ctx context.Context, key string, w io.Writer) error {
 
 // redacting takes credentials out of lines.
 type redacting struct {
-	w    io.Writer
-	h    *Backend
-	rest []byte
+	w       io.Writer
+	secrets *httpsafe.Registry
+	rest    []byte
 }
 
 // Write implements io.Writer.
@@ -85,7 +96,7 @@ func (r *redacting) Write(p []byte) (int, error) {
 		if n == 0 {
 			return len(p), nil
 		}
-		if _, err := io.WriteString(r.w, r.h.redact(string(r.rest[:n]))); err != nil {
+		if _, err := io.WriteString(r.w, r.secrets.Redact(string(r.rest[:n]))); err != nil {
 			return 0, err
 		}
 		r.rest = r.rest[n:]
@@ -93,6 +104,6 @@ func (r *redacting) Write(p []byte) (int, error) {
 }
 
 func (r *redacting) flush() error {
-	_, err := io.WriteString(r.w, r.h.redact(string(r.rest)))
+	_, err := io.WriteString(r.w, r.secrets.Redact(string(r.rest)))
 	return err
 }

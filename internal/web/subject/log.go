@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
@@ -35,10 +36,15 @@ func severity(level string) int {
 	return slices.Index([]string{"debug", "info", "warn", "error"}, level)
 }
 
-// logs are the log files of the gateway, read from their end.
-type logs struct {
-	file   func() string
-	redact func(string) string
+// Log is the log files of the gateway, read from their end.
+type Log struct {
+	File    func() string      // the newest; older ones end in .1, .2 and so on
+	Secrets *httpsafe.Registry // they are taken out of what is shown, and what looks like one
+}
+
+// Routes implements web.Subject.
+func (l Log) Routes() web.Routes {
+	return web.Routes{Reads: map[string]web.Read{"log": l.read}}
 }
 
 // entry is a line of the log.
@@ -62,7 +68,7 @@ type logAnswer struct {
 	Before string  `json:"before,omitempty"` // continues; there may be no more lines
 }
 
-func (l logs) read(ctx context.Context, r *http.Request) (any, error) {
+func (l Log) read(ctx context.Context, r *http.Request) (any, error) {
 	v := r.URL.Query()
 	q := logQuery{level: severity(cmp.Or(v.Get("level"), "debug")), session: v.Get("session"), words: strings.ToLower(v.Get("q")), before: v.Get("before"), limit: logPage}
 	if q.level < 0 || len(q.words) > logFilter {
@@ -79,9 +85,9 @@ type logPart struct {
 }
 
 // open opens the files, the newest first.
-func (l logs) open() (parts []logPart, err error) {
+func (l Log) open() (parts []logPart, err error) {
 	for i := range logFiles {
-		name := l.file()
+		name := l.File()
 		if i > 0 {
 			name += "." + strconv.Itoa(i)
 		}
@@ -109,7 +115,7 @@ func (l logs) open() (parts []logPart, err error) {
 }
 
 // page reads backwards until it has enough, or has looked at enough.
-func (l logs) page(ctx context.Context, q logQuery) (logAnswer, error) {
+func (l Log) page(ctx context.Context, q logQuery) (logAnswer, error) {
 	parts, err := l.open()
 	defer func() {
 		for _, p := range parts {
@@ -205,7 +211,7 @@ func unquoted(s string) string {
 }
 
 // parse reads a line, and reports whether it is one of those that are wanted.
-func (l logs) parse(line []byte, q logQuery) (e entry, ok bool) {
+func (l Log) parse(line []byte, q logQuery) (e entry, ok bool) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
 		return e, false
@@ -222,7 +228,7 @@ func (l logs) parse(line []byte, q logQuery) (e entry, ok bool) {
 			}
 			return ""
 		}
-		e.At, e.Level, e.Message = take("time"), strings.ToLower(take("level")), l.redact(take("msg"))
+		e.At, e.Level, e.Message = take("time"), strings.ToLower(take("level")), l.Secrets.Scrub(take("msg"))
 		session, _ = fields["session"].(string)
 		for name, v := range fields {
 			s, ok := v.(string)
@@ -230,20 +236,20 @@ func (l logs) parse(line []byte, q logQuery) (e entry, ok bool) {
 				b, _ := json.Marshal(v) // it was JSON
 				s = string(b)
 			}
-			e.Attrs = append(e.Attrs, [2]string{name, l.redact(s)})
+			e.Attrs = append(e.Attrs, [2]string{name, l.Secrets.Scrub(s)})
 		}
 		slices.SortStableFunc(e.Attrs, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	} else if m := textLine().FindStringSubmatch(string(line)); m != nil {
-		e.At, e.Level, e.Message = m[1], strings.ToLower(m[2]), l.redact(unquoted(m[3]))
+		e.At, e.Level, e.Message = m[1], strings.ToLower(m[2]), l.Secrets.Scrub(unquoted(m[3]))
 		for _, pair := range textPair().FindAllStringSubmatch(m[4], -1) {
 			value := unquoted(pair[2])
 			if pair[1] == "session" {
 				session = value
 			}
-			e.Attrs = append(e.Attrs, [2]string{pair[1], l.redact(value)})
+			e.Attrs = append(e.Attrs, [2]string{pair[1], l.Secrets.Scrub(value)})
 		}
 	} else {
-		e.Message = l.redact(string(line))
+		e.Message = l.Secrets.Scrub(string(line))
 	}
 	var all strings.Builder
 	all.WriteString(e.Message)

@@ -26,9 +26,8 @@ const (
 
 // Memory is what is remembered.
 type Memory struct {
-	Now Source
-	// Publish tells clients that subscribe to a topic that something has changed.
-	Publish func(topic string, data any)
+	Now  Source
+	Feed web.Feed
 }
 
 // Routes implements web.Subject.
@@ -74,7 +73,7 @@ func (k Memory) changeMemory(fn func(context.Context, remembered, json.RawMessag
 		defer cancel()
 		out, err := k.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, payload) })
 		if err == nil {
-			k.Publish("memory", nil)
+			k.Feed.Publish("memory", nil)
 		}
 		return out, err
 	}
@@ -355,6 +354,6 @@ func (k Memory) dream(ctx context.Context, payload json.RawMessage) (any, error)
 	if err != nil {
 		return nil, web.Refuse(http.StatusBadGateway, "%s", now.Secrets.Redact(err.Error()))
 	}
-	k.Publish("memory", nil)
+	k.Feed.Publish("memory", nil)
 	return rep, nil
 }

@@ -43,8 +43,8 @@ func newMemory(t *testing.T) *remembering {
 		return m, m.Close, nil
 	}
 	r.home = newSubject(t, subject.Memory{
-		Now:     func(context.Context) (*subject.Program, error) { return r.program, nil },
-		Publish: func(topic string, _ any) { r.changed = append(r.changed, topic) },
+		Now:  func(context.Context) (*subject.Program, error) { return r.program, nil },
+		Feed: feed(func(topic string) { r.changed = append(r.changed, topic) }),
 	})
 	r.Workspace = ws
 	return r

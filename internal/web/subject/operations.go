@@ -13,78 +13,70 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// Operations are the running gateway and its upkeep, for the owner.
+// Operations are the running gateway, for the owner.
 type Operations struct {
 	Status  func(ctx context.Context) any // what nanobot gateway status shows
 	Reload  func(ctx context.Context) error
 	Restart func()
 	// Backup writes a backup without credentials to a file in a new folder.
 	Backup  func(ctx context.Context) (file string, err error)
-	Checks  Checks                   // nil: nothing looks at the installation
-	LogFile func() string            // the newest; older ones end in .1, .2 and so on
-	Redact  func(string) string      // takes credentials out of what is shown
 	Promise func(read string) string // an address for one download of a read, which begins with /api/
-	// Life is how long work in the background may go on, nil at the end; Go starts it.
-	Life    func() context.Context
-	Go      func(func())
-	Publish func(topic string) // tells pages that something has changed
+	Log     Log
 }
 
-// NewOperations returns the reads and actions of operations.
-func NewOperations(o Operations) (map[string]web.Read, map[string]web.Action) {
-	logs := logs{file: o.LogFile, redact: o.Redact}
-	check := &checkup{o: o}
-	reads := map[string]web.Read{
-		"status": func(ctx context.Context, _ *http.Request) (any, error) {
-			last, err := logs.page(ctx, logQuery{level: severity("error"), limit: 5})
-			if err != nil {
-				return nil, err
-			}
-			return map[string]any{"gateway": o.Status(ctx), "memory_bytes": memoryInUse(), "errors": last.Lines}, nil
-		},
-		"log": logs.read, "doctor": check.read,
-		"backup": func(ctx context.Context, _ *http.Request) (any, error) {
-			return served(ctx, "application/gzip", o.Backup)
-		},
-		"doctor/bundle": func(ctx context.Context, _ *http.Request) (any, error) {
-			if o.Checks == nil {
-				return nil, web.Refuse(http.StatusServiceUnavailable, "the checks cannot run now; try: nanobot doctor")
-			}
-			return served(ctx, "application/zip", o.Checks.Bundle)
-		},
+// Routes implements web.Subject.
+func (o Operations) Routes() web.Routes {
+	return web.Routes{
+		Reads:   map[string]web.Read{"status": o.status, "backup": o.backup},
+		Actions: map[string]web.Action{"gateway.reload": o.reload, "gateway.restart": o.restart, "download.create": o.promise},
 	}
-	actions := map[string]web.Action{
-		"gateway.reload": func(ctx context.Context, payload json.RawMessage) (any, error) {
-			if err := web.Decode(payload, &struct{}{}); err != nil {
-				return nil, err
-			}
-			if err := o.Reload(ctx); err != nil {
-				return nil, web.Refuse(http.StatusUnprocessableEntity, "the new configuration is not used: %v", err)
-			}
-			return struct{}{}, nil
-		},
-		"gateway.restart": func(_ context.Context, payload json.RawMessage) (any, error) {
-			if err := web.Decode(payload, &struct{}{}); err != nil {
-				return nil, err
-			}
-			o.Restart()
-			return struct{}{}, nil
-		},
-		"download.create": func(_ context.Context, payload json.RawMessage) (any, error) {
-			var in struct {
-				Read string `json:"read"`
-			}
-			if err := web.Decode(payload, &in); err != nil {
-				return nil, err
-			}
-			if in.Read == "" || path.Clean("/"+in.Read) != "/"+in.Read {
-				return nil, web.Refuse(http.StatusBadRequest, "the payload does not fit: %s", "read must name a read, such as backup")
-			}
-			return map[string]string{"url": o.Promise("/api/" + in.Read)}, nil
-		},
-		"doctor.run": check.run, "doctor.fix": check.fix,
+}
+
+// lastErrors is how many errors of the log the status shows.
+const lastErrors = 5
+
+func (o Operations) status(ctx context.Context, _ *http.Request) (any, error) {
+	last, err := o.Log.page(ctx, logQuery{level: severity("error"), limit: lastErrors})
+	if err != nil {
+		return nil, err
 	}
-	return reads, actions
+	return map[string]any{"gateway": o.Status(ctx), "memory_bytes": memoryInUse(), "errors": last.Lines}, nil
+}
+
+func (o Operations) backup(ctx context.Context, _ *http.Request) (any, error) {
+	return served(ctx, "application/gzip", o.Backup)
+}
+
+func (o Operations) reload(ctx context.Context, payload json.RawMessage) (any, error) {
+	if err := web.Decode(payload, &struct{}{}); err != nil {
+		return nil, err
+	}
+	if err := o.Reload(ctx); err != nil {
+		return nil, web.Refuse(http.StatusUnprocessableEntity, "the new configuration is not used: %v", err)
+	}
+	return struct{}{}, nil
+}
+
+func (o Operations) restart(_ context.Context, payload json.RawMessage) (any, error) {
+	if err := web.Decode(payload, &struct{}{}); err != nil {
+		return nil, err
+	}
+	o.Restart()
+	return struct{}{}, nil
+}
+
+// promise makes an address under which a read can be downloaded once.
+func (o Operations) promise(_ context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		Read string `json:"read"`
+	}
+	if err := web.Decode(payload, &in); err != nil {
+		return nil, err
+	}
+	if in.Read == "" || path.Clean("/"+in.Read) != "/"+in.Read {
+		return nil, web.Refuse(http.StatusBadRequest, "the payload does not fit: %s", "read must name a read, such as backup")
+	}
+	return map[string]string{"url": o.Promise("/api/" + in.Read)}, nil
 }
 
 // memoryInUse is what the program has of the machine's memory, in bytes.

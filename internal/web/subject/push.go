@@ -56,45 +56,45 @@ type subscription struct {
 	Auth     []byte `json:"auth"`
 }
 
-// Reads are those of push.
-func (p Push) Reads() map[string]web.Read {
-	return map[string]web.Read{"push": func(ctx context.Context, _ *http.Request) (any, error) {
-		d, err := p.change(ctx, func(*subscriptions) {})
-		if err != nil {
-			return nil, err
-		}
-		key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), d.Key)
-		if err != nil {
-			return nil, err
-		}
-		public, err := key.PublicKey.Bytes()
-		devices := []string{}
-		for _, s := range d.Subs {
-			devices = append(devices, s.Device)
-		}
-		return map[string]any{"enabled": p.Enabled(), "key": base64.RawURLEncoding.EncodeToString(public), "devices": devices}, err
-	}}
+// Routes implements web.Subject.
+func (p Push) Routes() web.Routes {
+	return web.Routes{
+		Reads:   map[string]web.Read{"push": p.read},
+		Actions: map[string]web.Action{"push.subscribe": p.subscribe, "push.unsubscribe": p.unsubscribe, "push.test": p.test},
+	}
 }
 
-// Actions are those of push.
-func (p Push) Actions() map[string]web.Action {
-	return map[string]web.Action{
-		"push.subscribe": p.subscribe,
-		"push.unsubscribe": func(ctx context.Context, payload json.RawMessage) (any, error) {
-			var in struct{ Device string }
-			if err := web.Decode(payload, &in); err != nil {
-				return nil, err
-			}
-			_, err := p.change(ctx, func(d *subscriptions) { d.drop(func(s subscription) bool { return s.Device == in.Device }) })
-			return struct{}{}, err
-		},
-		"push.test": func(ctx context.Context, payload json.RawMessage) (any, error) {
-			if err := web.Decode(payload, &struct{}{}); err != nil {
-				return nil, err
-			}
-			return map[string]int{"sent": p.Notify(ctx, "test")}, nil
-		},
+func (p Push) read(ctx context.Context, _ *http.Request) (any, error) {
+	d, err := p.change(ctx, func(*subscriptions) {})
+	if err != nil {
+		return nil, err
 	}
+	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), d.Key)
+	if err != nil {
+		return nil, err
+	}
+	public, err := key.PublicKey.Bytes()
+	devices := []string{}
+	for _, s := range d.Subs {
+		devices = append(devices, s.Device)
+	}
+	return map[string]any{"enabled": p.Enabled(), "key": base64.RawURLEncoding.EncodeToString(public), "devices": devices}, err
+}
+
+func (p Push) unsubscribe(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct{ Device string }
+	if err := web.Decode(payload, &in); err != nil {
+		return nil, err
+	}
+	_, err := p.change(ctx, func(d *subscriptions) { d.drop(func(s subscription) bool { return s.Device == in.Device }) })
+	return struct{}{}, err
+}
+
+func (p Push) test(ctx context.Context, payload json.RawMessage) (any, error) {
+	if err := web.Decode(payload, &struct{}{}); err != nil {
+		return nil, err
+	}
+	return map[string]int{"sent": p.Notify(ctx, "test")}, nil
 }
 
 // change changes the document, which is without devices that are signed out then.

@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
@@ -132,7 +131,7 @@ func TestPush(t *testing.T) {
 		Store: disk.Open(t.TempDir(), nil), Name: "push.json", Client: r.server.Client(), Enabled: func() bool { return on },
 		Devices: func(context.Context) ([]string, error) { return devices, nil }, Log: slog.New(slog.DiscardHandler), Now: noon,
 	}
-	d := newAPI(t, nil, web.Routes{Reads: p.Reads(), Actions: p.Actions()})
+	d := newSubject(t, p).Desk
 	state := func() (key string, subscribed []string) {
 		_, body := get(t, d, "/api/push")
 		var s struct {
@@ -201,7 +200,7 @@ func TestPushIsGuarded(t *testing.T) {
 		Store: disk.Open(t.TempDir(), nil), Name: "push.json", Client: subject.PushClient(), Enabled: func() bool { return true },
 		Devices: func(context.Context) ([]string, error) { return []string{"a"}, nil }, Log: slog.New(slog.DiscardHandler), Now: noon,
 	}
-	d := newAPI(t, nil, web.Routes{Reads: p.Reads(), Actions: p.Actions()})
+	d := newSubject(t, p).Desk
 	if _, status := do(t, d, "push.subscribe", r.subscription("a", r.server.URL+"/push")); status != 200 {
 		t.Fatal(status)
 	}

@@ -17,12 +17,7 @@ import (
 
 // Questions are what people are asked and what they answered.
 type Questions struct {
-	// Open are the questions that turns of all conversations wait on, the oldest
-	// first.
-	Open func(ctx context.Context) (any, error)
-	// Answer answers one of them in the name of the owner, wherever it was asked.
-	// It reports whether the question is open and has the option.
-	Answer func(ctx context.Context, answer bus.Answer) (bool, error)
+	Now Source
 	// Explain says what would happen to a call. The text is why there can be no
 	// such call.
 	Explain func(ctx context.Context, tool string, arguments json.RawMessage, tainted bool) (v any, wrong string, err error)
@@ -39,8 +34,11 @@ func (q Questions) Routes() web.Routes {
 }
 
 func (q Questions) open(ctx context.Context, _ *http.Request) (any, error) {
-	open, err := q.Open(ctx)
-	return map[string]any{"questions": open}, err
+	now, err := q.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"questions": now.Agent.OpenQuestions()}, nil
 }
 
 func (q Questions) answer(ctx context.Context, payload json.RawMessage) (any, error) {
@@ -52,11 +50,14 @@ func (q Questions) answer(ctx context.Context, payload json.RawMessage) (any, er
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	done, err := q.Answer(ctx, bus.Answer{QuestionID: in.QuestionID, Option: in.Option, Remark: in.Remark})
-	if err == nil && !done {
-		err = web.Refuse(http.StatusConflict, "the question is not open any more, or does not have this answer; nothing was done")
+	now, err := q.Now(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return map[string]any{}, err
+	if !now.Agent.AnswerQuestion(bus.Answer{QuestionID: in.QuestionID, Option: in.Option, Remark: in.Remark}) {
+		return nil, web.Refuse(http.StatusConflict, "the question is not open any more, or does not have this answer; nothing was done")
+	}
+	return map[string]any{}, nil
 }
 
 func (q Questions) explain(ctx context.Context, payload json.RawMessage) (any, error) {

@@ -9,18 +9,14 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
-// newQuestions is a desk with one question that waits, q1 with the option yes.
+// newQuestions is a desk with the question of a worker.
 func newQuestions(t *testing.T, answers *subject.Answers) *home {
 	t.Helper()
 	return newSubject(t, subject.Questions{
-		Open: func(context.Context) (any, error) { return []string{"q1"}, nil },
-		Answer: func(_ context.Context, a bus.Answer) (bool, error) {
-			return a == bus.Answer{QuestionID: "q1", Option: "yes", Remark: "go on"}, nil
-		},
+		Now: func(context.Context) (*subject.Program, error) { return &subject.Program{Agent: worker{}}, nil },
 		Explain: func(_ context.Context, tool string, arguments json.RawMessage, tainted bool) (any, string, error) {
 			if tool != "exec" {
 				return nil, "there is no tool " + tool, nil

@@ -79,18 +79,26 @@ type saidStep struct {
 	Text  string   `json:"text"` // its beginning, on one line
 }
 
-// replay is the read of one turn. Finding it takes longer the older it is.
-func (d *API) replay(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.Backend(ctx)
+// Replay is what happened in one turn, step by step.
+type Replay struct{ Now Source }
+
+// Routes implements web.Subject.
+func (y Replay) Routes() web.Routes {
+	return web.Routes{Reads: map[string]web.Read{"sessions/{key}/turns/{id}": y.read}}
+}
+
+// read finds a turn, which takes longer the older it is.
+func (y Replay) read(ctx context.Context, r *http.Request) (any, error) {
+	now, err := y.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v, err := session.OpenView(ctx, h.Sessions, r.PathValue("key"))
+	v, err := session.OpenView(ctx, now.Sessions, r.PathValue("key"))
 	if err != nil {
 		return nil, err
 	}
 	defer v.Close() //nolint:errcheck // only read from
-	p := &player{h: &h, key: r.PathValue("key"), id: r.PathValue("id")}
+	p := &player{now: now, key: r.PathValue("key"), id: r.PathValue("id")}
 	if err := p.find(ctx, v); err != nil {
 		return nil, err
 	}
@@ -105,7 +113,7 @@ func (d *API) replay(ctx context.Context, r *http.Request) (any, error) {
 
 // player collects the steps of a turn.
 type player struct {
-	h       *Backend
+	now     *Program
 	key, id string
 
 	found bool
@@ -139,7 +147,7 @@ func (p *player) find(ctx context.Context, v *session.View) error {
 			if p.found {
 				return nil
 			}
-			*p = player{h: p.h, key: p.key, id: p.id, turn: turn, found: turn == p.id, open: map[string]*step{}}
+			*p = player{now: p.now, key: p.key, id: p.id, turn: turn, found: turn == p.id, open: map[string]*step{}}
 		}
 		if note != nil {
 			p.note = note
@@ -195,19 +203,19 @@ func (p *player) add(s *step) {
 
 // line is the beginning of a text, credentials taken out.
 func (p *player) line(s string) string {
-	return text.Label(p.h.redact(head(s, 4*replayText)), replayText)
+	return text.Label(p.now.Secrets.Redact(head(s, 4*replayText)), replayText)
 }
 
 // calls adds the calls of models, those of subagents too.
 func (p *player) calls(ctx context.Context) error {
-	if p.h.Calls == nil {
+	if p.now.Ledger == nil {
 		return nil
 	}
 	q := ledger.Query{Turn: p.turn, Since: p.began()}
 	if p.note != nil && !p.note.Started.IsZero() {
 		q.Until = p.note.Started.Add(time.Duration(p.note.DurationMS)*time.Millisecond + replaySlack)
 	}
-	for e, err := range p.h.Calls(ctx, q) {
+	for e, err := range p.now.Ledger.Entries(ctx, q) {
 		if err != nil {
 			return err
 		}
@@ -238,7 +246,7 @@ func (p *player) began() (at time.Time) {
 func (p *player) result() *replayed {
 	t := &turned{TurnID: p.id, note: p.note}
 	if p.note != nil {
-		t.fill(p.h)
+		t.fill(p.now.Secrets)
 	}
 	slices.SortStableFunc(p.steps, func(a, b *step) int { return a.start.Compare(b.start) })
 	edits := map[string][]edited{}

@@ -1,12 +1,13 @@
 package subject_test
 
 import (
-	"context"
-	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
@@ -59,7 +60,7 @@ func TestReplay(t *testing.T) {
 	s, err := h.Sessions.Acquire(t.Context(), "websocket:a")
 	must(t, err)
 	turn := func(log, client string, n session.TurnNote, more ...session.Record) {
-		first := timed(user("Do it with sk-hush"), 0, 0)
+		first := timed(user("Do it with sk-hush-0123456789"), 0, 0)
 		first.InboundID = "websocket:a/" + client
 		must(t, s.BeginTurn(log, first))
 		must(t, s.Append(more...))
@@ -87,13 +88,20 @@ func TestReplay(t *testing.T) {
 		t.Errorf("the end of the turn is %+v", m)
 	}
 
-	var asked ledger.Query
-	h.Calls = func(_ context.Context, q ledger.Query) iter.Seq2[ledger.Entry, error] {
-		asked = q
-		return func(yield func(ledger.Entry, error) bool) {
-			yield(ledger.Entry{Time: at(1400), Model: "wire", DurationMS: 1300, TTFTMS: 400, USD: 0.02, Billing: ledger.Priced, Outcome: "ok"}, nil)
-		}
+	dir := t.TempDir()
+	var lines strings.Builder
+	for _, e := range []ledger.Entry{
+		{Time: at(-2000), Turn: "t1", Model: "before the turn"},
+		{Time: at(1400), Turn: "t1", Model: "wire", DurationMS: 1300, TTFTMS: 400, USD: 0.02, Billing: ledger.Priced, Outcome: "ok"},
+		{Time: at(1500), Turn: "t0", Model: "of another turn"},
+		{Time: at(10000), Turn: "t1", Source: "subagent", Model: "wire", DurationMS: 500},
+	} {
+		lines.Write(append(js(t, e), '\n'))
 	}
+	must(t, os.WriteFile(filepath.Join(dir, "2026-05.jsonl"), []byte(lines.String()), 0o600))
+	record := ledger.New(ledger.Options{Store: disk.Open(dir, nil), Location: time.UTC, Now: noon})
+	t.Cleanup(func() { must(t, record.Close()) })
+	h.Ledger = record
 	type replay struct {
 		Began string `json:"began_at"`
 		MS    int64  `json:"duration_ms"`
@@ -105,17 +113,17 @@ func TestReplay(t *testing.T) {
 	for _, s := range got.Steps {
 		kinds = append(kinds, s.kind())
 	}
-	if want := "said user, model, tool, wait, tool, said assistant"; strings.Join(kinds, ", ") != want {
+	if want := "said user, model, tool, wait, tool, said assistant, model"; strings.Join(kinds, ", ") != want {
 		t.Fatalf("steps = %s, want %s", strings.Join(kinds, ", "), want)
 	}
 	if got.Began != "2026-05-04T12:00:00.000Z" || got.MS != 9000 || got.Model != "m" {
 		t.Errorf("the turn = %+v", got)
 	}
-	if asked.Turn != "t1" || !asked.Since.Equal(at(0)) || asked.Until.Before(at(9000)) {
-		t.Errorf("asked for the calls of %+v", asked)
+	if last := got.Steps[6]; last.At != "2026-05-04T12:00:09.500Z" { // a subagent may end after its turn
+		t.Errorf("the call of the subagent = %+v", last)
 	}
 	said, model, lost, wait, tool := got.Steps[0], got.Steps[1], got.Steps[2], got.Steps[3], got.Steps[4]
-	if said.Said.Text != "Do it with [redacted]" || said.Said.Index != 2 {
+	if said.Said.Text != "Do it with [redacted:key]" || said.Said.Index != 2 {
 		t.Errorf("the message = %+v", *said.Said)
 	}
 	if model.At != "2026-05-04T12:00:00.100Z" || model.MS != 1300 || model.Model.First != 400 || model.Model.USD != 0.02 {
@@ -132,7 +140,7 @@ func TestReplay(t *testing.T) {
 	}
 
 	// The name of the log is as good as that of the client; costs may be missing.
-	h.Calls = nil
+	h.Ledger = nil
 	if got := read[replay](t, h, "sessions/websocket:a/turns/t2"); len(got.Steps) != 2 {
 		t.Errorf("the last turn = %+v", got)
 	}

@@ -2,7 +2,6 @@ package subject
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -127,25 +126,4 @@ func (v *views) close() {
 			_ = view.Close() // only read from
 		}
 	}
-}
-
-// moment reads a time from the query: a day, or a time with an offset.
-func moment(r *http.Request, name string) (time.Time, error) {
-	s := r.URL.Query().Get(name)
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return t, nil
-	}
-	if t, err := time.ParseInLocation(time.DateOnly, s, time.Local); err == nil {
-		return t, nil
-	}
-	return time.Time{}, web.Refuse(http.StatusBadRequest, "%s must be a day such as 2026-05-04 or a time such as 2026-05-04T12:00:00Z, not %.40q", name, s)
-}
-
-// object reports whether data is a JSON object.
-func object(data []byte) bool {
-	var o map[string]json.RawMessage
-	return json.Unmarshal(data, &o) == nil && o != nil
 }

@@ -8,25 +8,31 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
 	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
+// newIndex is an index of the conversations in a data folder.
+func newIndex(t *testing.T, data string, sessions *session.Store) *search.Index {
+	t.Helper()
+	x, err := search.Open(search.Options{
+		Path: filepath.Join(t.TempDir(), "index.db"), Store: disk.Open(data, nil), Sessions: path.Join("sessions", sessions.Workspace().ID),
+	})
+	must(t, err)
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
 // A hit leads to its message in the conversation.
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	data, ws := t.TempDir(), t.TempDir()
-	files := disk.Open(data, nil)
-	sessions, err := session.Open(session.Options{DataDir: data, Store: files, Workspace: ws, Fsync: session.FsyncNever, Now: noon})
+	data := t.TempDir()
+	sessions, err := session.Open(session.Options{DataDir: data, Store: disk.Open(data, nil), Workspace: t.TempDir(), Fsync: session.FsyncNever, Now: noon})
 	must(t, err)
 	t.Cleanup(func() { must(t, sessions.Close()) })
-	program := &subject.Program{Sessions: sessions, Secrets: &httpsafe.Registry{}}
-	if skipped := program.Secrets.Add("key", httpsafe.NewSecret("sk-hush-0123456789")); skipped != "" {
-		t.Fatal(skipped)
-	}
+	program := &subject.Program{Sessions: sessions, Secrets: newSecrets(t)}
 	h := newSubject(t, subject.Search{Now: func(context.Context) (*subject.Program, error) { return program, nil }})
 	h.refused(t, "search?q=x", 501, "search_missing")
 
@@ -41,11 +47,7 @@ func TestSearch(t *testing.T) {
 	}
 	say("websocket:a", user("where is the passport? sk-hush-0123456789"), answer("in the drawer"))
 	say("telegram:7", user("a passport photo"))
-	x, err := search.Open(search.Options{
-		Path: filepath.Join(t.TempDir(), "index.db"), Store: files, Sessions: path.Join("sessions", sessions.Workspace().ID), History: "history.jsonl", Workspace: ws,
-	})
-	must(t, err)
-	t.Cleanup(func() { x.Close() })
+	x := newIndex(t, data, sessions)
 	program.Index = x
 	res, err := x.Search(t.Context(), search.Query{Text: "passport", Wait: true, Everyone: true})
 	must(t, err)

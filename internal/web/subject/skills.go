@@ -21,27 +21,29 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-func (d *API) skillReads() map[string]web.Read {
-	none := func(ctx context.Context, r *http.Request) (any, error) {
-		r.SetPathValue("name", path.Base(r.URL.Path))
-		if s, err := d.skill(ctx, r); err == nil { // a skill may have such a name
-			return s, nil
-		}
-		return nil, web.Refuse(http.StatusNotImplemented, "this program has no catalogue of skills; install one from a file that you got elsewhere")
-	}
-	return map[string]web.Read{
-		"webui/skills":          d.skills,
-		"webui/skills/{name}":   d.skill,
-		"webui/skills/search":   none,
-		"webui/skills/trending": none,
-		"webui/skills/trends":   none,
-	}
+// Skills are what the agent was taught, and how it is installed, changed and removed.
+type Skills struct {
+	Now   Source
+	Clock func() time.Time
 }
 
-func (d *API) skillActions() map[string]web.Action {
-	return map[string]web.Action{
-		"skill.install": d.installSkill, "skill.update": d.updateSkill, "skill.delete": d.deleteSkill,
-		"skill.check": d.draftSkill(skill.Check), "skill.write": d.draftSkill(skill.Write),
+// Routes implements web.Subject.
+func (k Skills) Routes() web.Routes {
+	return web.Routes{
+		Reads: map[string]web.Read{
+			"webui/skills":          k.list,
+			"webui/skills/{name}":   k.one,
+			"webui/skills/search":   k.catalogue,
+			"webui/skills/trending": k.catalogue,
+			"webui/skills/trends":   k.catalogue,
+		},
+		Actions: map[string]web.Action{
+			"skill.install": k.install,
+			"skill.update":  k.update,
+			"skill.delete":  k.remove,
+			"skill.check":   k.draft(skill.Check),
+			"skill.write":   k.draft(skill.Write),
+		},
 	}
 }
 
@@ -67,47 +69,57 @@ type taught struct {
 	Version     string       `json:"version,omitempty"` // of File
 }
 
-// skills lists the skills; of those that the configuration leaves out it knows
+// list lists the skills; of those that the configuration leaves out it knows
 // the name only.
-func (d *API) skills(ctx context.Context, _ *http.Request) (any, error) {
-	h, err := d.Backend(ctx)
+func (k Skills) list(ctx context.Context, _ *http.Request) (any, error) {
+	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := []taught{}
-	for _, s := range h.Skills.List() {
-		t, err := h.taught(s)
+	for _, s := range now.Skills.List() {
+		t, err := describe(s, now.Place)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, t)
 	}
-	for _, name := range h.Disabled {
+	for _, name := range now.Disabled {
 		out = append(out, taught{Name: name, Disabled: true})
 	}
 	slices.SortStableFunc(out, func(a, b taught) int { return cmp.Compare(a.Name, b.Name) })
 	return map[string]any{"skills": out}, nil
 }
 
-func (d *API) skill(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.Backend(ctx)
+func (k Skills) one(ctx context.Context, r *http.Request) (any, error) {
+	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, ok := h.Skills.Load(r.PathValue("name"))
+	s, ok := now.Skills.Load(r.PathValue("name"))
 	if !ok {
 		return nil, web.Refuse(http.StatusNotFound, "there is no skill %.100q", r.PathValue("name"))
 	}
-	t, err := h.taught(s)
-	body := h.redact(s.Body)
-	t.Text, t.File = &body, h.redact(s.File)
+	t, err := describe(s, now.Place)
+	body := now.Secrets.Redact(s.Body)
+	t.Text, t.File = &body, now.Secrets.Redact(s.File)
 	if t.File == s.File { // else the text that comes back would lack a credential
 		t.Version = skill.Version(s.File)
 	}
 	return t, err
 }
 
-func (h *Backend) taught(s skill.Skill) (taught, error) {
+// catalogue is for the reads about skills elsewhere, of which this program knows none.
+func (k Skills) catalogue(ctx context.Context, r *http.Request) (any, error) {
+	r.SetPathValue("name", path.Base(r.URL.Path))
+	if s, err := k.one(ctx, r); err == nil { // a skill may have such a name
+		return s, nil
+	}
+	return nil, web.Refuse(http.StatusNotImplemented, "this program has no catalogue of skills; install one from a file that you got elsewhere")
+}
+
+// describe is a skill without its text.
+func describe(s skill.Skill, at skill.Place) (taught, error) {
 	t := taught{
 		Name: s.Name, Description: s.Description, Source: s.Source, Available: s.Available(), Missing: s.Missing, Always: s.Always,
 		Homepage: s.Homepage, Emoji: s.Emoji, Path: s.Path, Notes: s.Notes,
@@ -115,16 +127,11 @@ func (h *Backend) taught(s skill.Skill) (taught, error) {
 	if s.Source != skill.FromInstalled {
 		return t, nil
 	}
-	rec, found, err := h.installed(s.Name)
+	rec, found, err := skill.FindInstalled(at, s.Name)
 	if found {
 		t.SHA256, t.Changed, t.InstalledAt, t.From = rec.SHA256, rec.Changed(), stamp(rec.At), rec.From
 	}
 	return t, err
-}
-
-// installed is the record of a skill of this workspace.
-func (h *Backend) installed(name string) (rec skill.Installed, found bool, err error) {
-	return skill.FindInstalled(skill.Place{Workspace: h.Workspace, Ledger: h.Place.Ledger}, name)
 }
 
 // skillWish is what the actions about skills are asked for.
@@ -136,38 +143,37 @@ type skillWish struct {
 	Force   bool   `json:"force"`    // replace what is there, whoever made it
 }
 
-func (d *API) installSkill(ctx context.Context, payload json.RawMessage) (any, error) {
+func (k Skills) install(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in skillWish
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := d.Backend(ctx)
+	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	src, err := h.source(in)
+	src, err := in.parcel(now.Jail)
 	if err != nil {
 		return nil, err
 	}
-	h.Place.Force = in.Force
-	return install(&h, src, in.Always != nil && *in.Always, d.now())
+	return k.add(now, in.Force, src, in.Always != nil && *in.Always)
 }
 
-// updateSkill replaces an installed skill by another version of it.
-func (d *API) updateSkill(ctx context.Context, payload json.RawMessage) (any, error) {
+// update replaces an installed skill by another version of it.
+func (k Skills) update(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in skillWish
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := d.Backend(ctx)
+	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rec, found, err := h.installed(in.Name)
+	rec, found, err := skill.FindInstalled(now.Place, in.Name)
 	if err != nil {
 		return nil, err
 	}
-	if _, known := h.Skills.Load(in.Name); !found && !known {
+	if _, known := now.Skills.Load(in.Name); !found && !known {
 		return nil, web.Refuse(http.StatusNotFound, "there is no skill %.100q", in.Name)
 	}
 	switch {
@@ -176,33 +182,41 @@ func (d *API) updateSkill(ctx context.Context, payload json.RawMessage) (any, er
 	case found && rec.Changed() && !in.Force:
 		return nil, web.Refuse(http.StatusConflict, "%s was changed since it was installed; send force to lose the changes", in.Name)
 	}
-	src, err := h.source(in)
+	src, err := in.parcel(now.Jail)
 	if err != nil {
 		return nil, err
 	}
-	src.Only, h.Place.Force = in.Name, true
+	src.Only = in.Name
 	always := rec.Always
 	if in.Always != nil {
 		always = *in.Always
 	}
-	return install(&h, src, always, d.now())
+	return k.add(now, true, src, always)
 }
 
-func install(h *Backend, src skill.Parcel, always bool, now time.Time) (any, error) {
-	rec, problems, err := skill.InstallFrom(h.Place, src, always, now)
+// place is where skills are installed; force lets them replace what is there.
+func (p *Program) place(force bool) skill.Place {
+	at := p.Place
+	at.Force = force
+	return at
+}
+
+// add installs a skill. Force replaces what is there.
+func (k Skills) add(now *Program, force bool, src skill.Parcel, always bool) (any, error) {
+	rec, problems, err := skill.InstallFrom(now.place(force), src, always, k.Clock())
 	if err != nil {
 		return nil, unfit(err)
 	}
 	out := map[string]any{"name": rec.Name, "problems": append([]skill.Problem{}, problems...)}
-	if s, ok := h.Skills.Load(rec.Name); ok {
-		if out["skill"], err = h.taught(s); err != nil {
+	if s, ok := now.Skills.Load(rec.Name); ok {
+		if out["skill"], err = describe(s, now.Place); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (d *API) deleteSkill(ctx context.Context, payload json.RawMessage) (any, error) {
+func (k Skills) remove(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Name  string `json:"name"`
 		Force bool   `json:"force"`
@@ -210,22 +224,21 @@ func (d *API) deleteSkill(ctx context.Context, payload json.RawMessage) (any, er
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := d.Backend(ctx)
+	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s, ok := h.Skills.Load(in.Name); ok && s.Source == skill.FromBuiltin {
+	if s, ok := now.Skills.Load(in.Name); ok && s.Source == skill.FromBuiltin {
 		return nil, web.Refuse(http.StatusConflict, "%s is built in; leave it out with agents.defaults.disabledSkills", in.Name)
 	}
-	h.Place.Force = in.Force
-	if err := skill.Remove(h.Place, in.Name); err != nil {
+	if err := skill.Remove(now.place(in.Force), in.Name); err != nil {
 		return nil, unfit(err)
 	}
 	return map[string]any{"name": in.Name, "deleted": true}, nil
 }
 
-// draftSkill makes an action of what is done with the text of a skill.
-func (d *API) draftSkill(do func(skill.Place, skill.Draft) ([]skill.Problem, error)) web.Action {
+// draft makes an action of what is done with the text of a skill.
+func (k Skills) draft(do func(skill.Place, skill.Draft) ([]skill.Problem, error)) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Name    string `json:"name"`
@@ -236,12 +249,11 @@ func (d *API) draftSkill(do func(skill.Place, skill.Draft) ([]skill.Problem, err
 		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
-		h, err := d.Backend(ctx)
+		now, err := k.Now(ctx)
 		if err != nil {
 			return nil, err
 		}
-		h.Place.Force = in.Force
-		problems, err := do(h.Place, skill.Draft{Name: in.Name, Text: in.Text, Version: in.Version})
+		problems, err := do(now.place(in.Force), skill.Draft{Name: in.Name, Text: in.Text, Version: in.Version})
 		if err != nil {
 			return nil, unfit(err)
 		}
@@ -276,9 +288,9 @@ func unfit(err error) error {
 	return web.Refuse(http.StatusUnprocessableEntity, "%v", err)
 }
 
-// source reads the skill that is to be installed: what was sent along, or
+// parcel reads the skill that is to be installed: what was sent along, or
 // something in the workspace or among the files that came with messages.
-func (h *Backend) source(in skillWish) (skill.Parcel, error) {
+func (in *skillWish) parcel(within *diskio.Jail) (skill.Parcel, error) {
 	switch {
 	case (in.DataURL == "") == (in.Path == ""):
 		return skill.Parcel{}, web.Refuse(http.StatusBadRequest, "send either data_url, an archive, or path, a place in the workspace")
@@ -286,7 +298,7 @@ func (h *Backend) source(in skillWish) (skill.Parcel, error) {
 		data, err := archive(in.DataURL)
 		return skill.Parcel{Name: in.Name, From: "upload " + in.Name, Archive: data}, err
 	}
-	jail := h.Jail.Narrower(diskio.Narrow{Restrict: true})
+	jail := within.Narrower(diskio.Narrow{Restrict: true})
 	abs, err := jail.Path(in.Path)
 	if err != nil {
 		return skill.Parcel{}, barred(in.Path, err)

@@ -3,14 +3,14 @@ package subject
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
 	"github.com/nanobot-go/nanobot/internal/core/session"
@@ -26,17 +26,11 @@ const (
 	pageBytes   = 4 << 20  // of all texts; one message is always shown
 	saidBytes   = 2 << 20  // of one message
 	callBytes   = 16 << 10 // of the arguments and of the result of one call
-	// secretBytes is kept behind a cut until credentials are taken out, because
-	// one may lie across it.
-	secretBytes = 4 << 10
 
 	rawBytes = 16 << 20 // of records that are read for a page
 	tailMost = 1000     // records behind a page that are looked at for results
 	leadMost = 1000     // records before it, for the name of its first turn
 )
-
-// stampMilli is a moment to the millisecond.
-const stampMilli = "2006-01-02T15:04:05.000Z07:00"
 
 // said is a message as people see it.
 type said struct {
@@ -87,27 +81,39 @@ type Attachment struct {
 	URL  string `json:"url,omitempty"` // "" if it cannot be had
 }
 
-// thread is one page of a conversation: the newest by default, the one that ends
+// Thread is what was said in a conversation.
+type Thread struct {
+	Now Source
+	// Seq is the number of the last event of a conversation on the socket, if it
+	// has one there.
+	Seq func(key string) (int64, bool)
+	// Attachment describes a file of a message.
+	Attachment func(path string) Attachment
+	Log        *slog.Logger
+}
+
+// Routes implements web.Subject.
+func (t Thread) Routes() web.Routes {
+	return web.Routes{Reads: map[string]web.Read{"sessions/{key}/webui-thread": t.read}}
+}
+
+// read is one page of a conversation: the newest by default, the one that ends
 // before an index, the one behind an index, or the one around it.
-func (d *API) thread(ctx context.Context, r *http.Request) (any, error) {
+func (t Thread) read(ctx context.Context, r *http.Request) (any, error) {
 	p, err := pageOf(r)
 	if err != nil {
 		return nil, err
 	}
-	h, err := d.Backend(ctx)
+	now, err := t.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]any{}
-	if h.Seq != nil { // what comes after it is in later events, if not in the log already
-		if seq, ok := h.Seq(p.key); ok {
-			out["seq"] = seq
-		}
+	if seq, ok := t.Seq(p.key); ok { // what comes after it is in later events, if not in the log already
+		out["seq"] = seq
 	}
-	if h.Running != nil {
-		_, out["subagents"] = h.Running(p.key)
-	}
-	v, err := session.OpenView(ctx, h.Sessions, p.key)
+	out["subagents"] = now.Agent.Subagents(p.key)
+	v, err := session.OpenView(ctx, now.Sessions, p.key)
 	if err != nil {
 		return nil, err
 	}
@@ -116,11 +122,15 @@ func (d *API) thread(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 
-	turns, err := p.turns(ctx, &h)
+	turns, err := p.turns(ctx, now)
 	if err != nil && ctx.Err() == nil {
-		d.Log.WarnContext(ctx, "the record of file changes cannot be read", "session", p.key, "err", err)
+		t.Log.WarnContext(ctx, "the record of file changes cannot be read", "session", p.key, "err", err)
 	}
-	out["messages"], out["turns"], out["total"] = p.finish(&h), turns, v.Len()
+	messages := p.finish(now.Secrets)
+	for _, m := range messages {
+		t.attach(m)
+	}
+	out["messages"], out["turns"], out["total"] = messages, turns, v.Len()
 	out["has_more"], out["before"], out["has_newer"], out["after"] = p.more, nil, p.newer, nil
 	if n := len(p.messages); n > 0 {
 		out["before"], out["after"] = p.messages[0].Index, p.messages[n-1].Index
@@ -426,16 +436,15 @@ func (p *page) result(r *session.Record) {
 }
 
 // finish takes credentials out and cuts what is long.
-func (p *page) finish(h *Backend) []*said {
+func (p *page) finish(secrets *httpsafe.Registry) []*said {
 	for _, m := range p.messages {
-		m.Content, m.Reasoning = clip(h.redact(m.Content), saidBytes), clip(h.redact(m.Reasoning), saidBytes)
+		m.Content, m.Reasoning = clip(secrets.Redact(m.Content), saidBytes), clip(secrets.Redact(m.Reasoning), saidBytes)
 		for _, c := range m.ToolCalls {
-			c.Arguments = arguments(h.redact(c.args))
+			c.Arguments = arguments(secrets.Redact(c.args))
 			if c.Result != nil {
-				*c.Result = clip(h.redact(*c.Result), callBytes)
+				*c.Result = clip(secrets.Redact(*c.Result), callBytes)
 			}
 		}
-		h.attachments(m)
 	}
 	if p.messages == nil {
 		p.messages = []*said{}
@@ -456,24 +465,4 @@ func arguments(s string) json.RawMessage {
 		return nil // texts can always be written
 	}
 	return out
-}
-
-// head is the beginning of a long text, without holding on to the rest.
-func head(s string, most int) string {
-	if len(s) <= most+secretBytes {
-		return s
-	}
-	return strings.Clone(s[:most+secretBytes])
-}
-
-// clip cuts a text between two characters and says so.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	n := most
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + fmt.Sprintf("\n[cut here: only the first %d KiB are shown]", most>>10)
 }

@@ -3,7 +3,6 @@ package subject_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,7 +61,7 @@ func result(id, text string) session.Record {
 func TestThread(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	question := user("What is it? sk-hush\n\n[Runtime]")
+	question := user("What is it? sk-hush-0123456789\n\n[Runtime]")
 	question.Runtime = &session.RuntimeContext{Suffix: "\n\n[Runtime]"}
 	question.Media, question.Time = []string{"/data/media/x/cat.png"}, noon()
 	internal, hidden, command := user("[goal]"), user("old"), user("/model")
@@ -82,7 +81,7 @@ func TestThread(t *testing.T) {
 	}
 	done, boom, page := "done", "boom", "a page\nof somebody"
 	want := []message{
-		{Index: 1, Role: "user", Content: "What is it? [redacted]", At: "2026-05-04T12:00:00Z", Media: []string{"cat.png"}},
+		{Index: 1, Role: "user", Content: "What is it? [redacted:key]", At: "2026-05-04T12:00:00Z", Media: []string{"cat.png"}},
 		{Index: 2, Role: "assistant", At: "2026-05-04T12:00:00Z", Reasoning: "I should look.", ToolCalls: []call{
 			{CallID: "c1", Name: "exec", Arguments: json.RawMessage(`{"command":"c1"}`), Result: &done},
 			{CallID: "c2", Name: "exec", Arguments: json.RawMessage(`{"command":"c2"}`), Result: &boom, IsError: true, Denied: true},
@@ -133,7 +132,7 @@ func TestThreadTakenUp(t *testing.T) {
 func TestThreadSubagents(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	suffix := "\n[what it was to do, and its words]\n" + runner.Fence(llm.Text("sheep\nTask: Count the sheep\n\nResult:\nSeven sheep,\nsk-hush"), "x", "quote").Text + "\n\n[Runtime]"
+	suffix := "\n[what it was to do, and its words]\n" + runner.Fence(llm.Text("sheep\nTask: Count the sheep\n\nResult:\nSeven sheep,\nsk-hush-0123456789"), "x", "quote").Text + "\n\n[Runtime]"
 	found := user("[A subagent of this conversation has ended: done.]" + suffix)
 	found.Runtime, found.Event, found.TaskID, found.Internal = &session.RuntimeContext{Suffix: suffix}, bus.SubagentResult, "5e1f", true
 	h.say(t, "websocket:a", user("Count."), calls("c1"), result("c1", "Subagent 5e1f works"), answer("Started."), found, answer("Seven."))
@@ -147,7 +146,7 @@ func TestThreadSubagents(t *testing.T) {
 	if len(got.Messages) != 5 || !slices.Equal(got.Subagents, []string{"5e1fwebsocket:a"}) {
 		t.Fatalf("got %+v", got)
 	}
-	if m := got.Messages[3]; m.Role != "user" || m.Event != "subagent_result" || m.TaskID != "5e1f" || m.Content != "Seven sheep,\n[redacted]" {
+	if m := got.Messages[3]; m.Role != "user" || m.Event != "subagent_result" || m.TaskID != "5e1f" || m.Content != "Seven sheep,\n[redacted:key]" {
 		t.Errorf("the result is %+v", m)
 	}
 }
@@ -208,7 +207,7 @@ func TestThreadBounds(t *testing.T) {
 	long.ToolCalls[1].Arguments = `{"content":"` + strings.Repeat("a", 18<<10) + `"}` // not much too long
 	long.ToolCalls[0].Arguments = `{"content":"` + strings.Repeat("ü", 20<<10) + `"}`
 	// The credential lies across the place where it is cut.
-	h.say(t, "websocket:a", long, result("c1", strings.Repeat("x", 16<<10-3)+"sk-hush"+strings.Repeat("y", 9<<10)), user(strings.Repeat("z", 2100<<10)))
+	h.say(t, "websocket:a", long, result("c1", strings.Repeat("x", 16<<10-3)+"sk-hush-0123456789"+strings.Repeat("y", 9<<10)), user(strings.Repeat("z", 2100<<10)))
 	p := read[shown](t, h, "sessions/websocket:a/webui-thread")
 	c, text := p.Messages[0].ToolCalls[0], p.Messages[1].Content
 	for _, c := range p.Messages[0].ToolCalls {
@@ -333,7 +332,7 @@ func TestThreadDirections(t *testing.T) {
 			t.Errorf("%s: %d messages, more %v, newer %v", query, len(p.Messages), p.HasMore, p.HasNewer)
 		}
 	}
-	h.Seq = func(key string) (int64, bool) { return 41, key == "websocket:a" }
+	h.events["websocket:a"] = 41
 	if p := read[page](t, h, "sessions/websocket:a/webui-thread?limit=1"); p.Seq == nil || *p.Seq != 41 {
 		t.Errorf("seq = %v", p.Seq)
 	}
@@ -343,13 +342,6 @@ func TestThreadDirections(t *testing.T) {
 func TestDocumentsOfAMessage(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.Attachment = func(path string) subject.Attachment {
-		a := subject.Attachment{Name: filepath.Base(path)}
-		if filepath.Dir(path) == "/media" {
-			a.URL, a.Type, a.Size = "/api/media/x/y", "text/plain; charset=utf-8", 7
-		}
-		return a
-	}
 	suffix := "\n[Attachment: /media/X77PESYCEKHI_notes.md (notes.md, 7 bytes)]\n[Attachment: /etc/passwd (passwd, 1 bytes)]\n"
 	one, two := user("look"+suffix), user(suffix)
 	for _, r := range []*session.Record{&one, &two} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
@@ -50,7 +51,7 @@ type notice struct {
 
 // turns are those of the messages on the page, in order. An error comes with
 // what could be found out.
-func (p *page) turns(ctx context.Context, h *Backend) (out []*turned, err error) {
+func (p *page) turns(ctx context.Context, now *Program) (out []*turned, err error) {
 	out = []*turned{}
 	known := map[string]*turned{}
 	for _, m := range p.messages {
@@ -61,9 +62,9 @@ func (p *page) turns(ctx context.Context, h *Backend) (out []*turned, err error)
 		known[m.turn] = t
 		out = append(out, t)
 	}
-	if h.Changed != nil && len(out) > 0 {
+	if now.Changes != nil && len(out) > 0 {
 		var changed []undo.Turn
-		changed, err = h.Changed(ctx, p.key)
+		changed, err = now.Changes.Turns(ctx, p.key)
 		for i := range changed {
 			if t := known[changed[i].ID]; t != nil {
 				t.UndoID, t.UndoneBy, t.Files = changed[i].ID, changed[i].UndoneBy, changed[i].Changes
@@ -74,7 +75,7 @@ func (p *page) turns(ctx context.Context, h *Backend) (out []*turned, err error)
 	kept := out[:0]
 	for _, t := range out {
 		if t.note != nil {
-			t.fill(h)
+			t.fill(now.Secrets)
 		}
 		if t.note != nil || t.UndoID != "" {
 			kept = append(kept, t)
@@ -84,21 +85,21 @@ func (p *page) turns(ctx context.Context, h *Backend) (out []*turned, err error)
 }
 
 // fill takes over what was noted, credentials taken out.
-func (t *turned) fill(h *Backend) {
+func (t *turned) fill(secrets *httpsafe.Registry) {
 	n := t.note
 	t.StartedAt, t.DurationMS = stamp(n.Started), n.DurationMS
 	t.Model, t.Preset, t.Fallback = cmp.Or(n.Fallback, n.Model), n.Preset, n.Fallback != ""
 	t.StopReason, t.Truncated = n.StopReason, n.Truncated
-	t.Error, t.ErrorKind, t.Refused = h.redact(n.Error), n.ErrorKind, h.redact(n.Refused)
+	t.Error, t.ErrorKind, t.Refused = secrets.Redact(n.Error), n.ErrorKind, secrets.Redact(n.Refused)
 	t.Usage, t.Receipts = &n.Usage, n.Receipts
 	for _, e := range n.Edits {
-		shown := edited{CallID: e.CallID, Path: h.redact(e.Path), Status: "done", Operation: e.What, Diff: h.redact(e.Diff)}
+		shown := edited{CallID: e.CallID, Path: secrets.Redact(e.Path), Status: "done", Operation: e.What, Diff: secrets.Redact(e.Diff)}
 		if e.Lines {
 			shown.Added, shown.Deleted = &e.Added, &e.Deleted
 		}
 		t.Edits = append(t.Edits, shown)
 	}
 	for _, s := range n.Notices {
-		t.Notices = append(t.Notices, notice{At: stamp(s.At), Text: h.redact(s.Text)})
+		t.Notices = append(t.Notices, notice{At: stamp(s.At), Text: secrets.Redact(s.Text)})
 	}
 }

@@ -85,8 +85,8 @@ func (u *Unread) change(ctx context.Context, do func() bool) {
 	}
 }
 
-// markSeen is for a page that shows a conversation.
-func (d *API) markSeen(ctx context.Context, payload json.RawMessage) (any, error) {
+// seen is for a page that shows a conversation.
+func (c Conversations) seen(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Key string `json:"key"`
 	}
@@ -96,8 +96,6 @@ func (d *API) markSeen(ctx context.Context, payload json.RawMessage) (any, error
 	if in.Key == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "key is missing: say which conversation")
 	}
-	if d.Unread != nil {
-		d.Unread.seen(ctx, in.Key)
-	}
+	c.Unread.seen(ctx, in.Key)
 	return map[string]any{"key": in.Key}, nil
 }

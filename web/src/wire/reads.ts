@@ -34,21 +34,21 @@ export interface SkillProblem {
   error: boolean;
 }
 
-/** internal/web/subject: draftSkill() */
+/** internal/web/subject: Skills.draft() */
 export interface SkillChecked {
   name: string;
   problems: SkillProblem[];
   version: string;
 }
 
-/** internal/web/subject: install() */
+/** internal/web/subject: Skills.add() */
 export interface SkillInstalled {
   name: string;
   problems: SkillProblem[];
   skill?: Skill;
 }
 
-/** internal/web/subject: API.skills() */
+/** internal/web/subject: Skills.list() */
 export interface SkillList {
   skills: Skill[];
 }
@@ -73,7 +73,7 @@ export interface Run {
   cost_usd?: number;
 }
 
-/** internal/web/subject: planning.history() */
+/** internal/web/subject: Schedule.history() */
 export interface RunPage {
   cursor: string | null;
   runs: Run[];
@@ -109,7 +109,7 @@ export interface Automation {
   upcoming?: string[];
 }
 
-/** internal/web/subject: listAutomations() */
+/** internal/web/subject: jobs.list() */
 export interface AutomationList {
   automations: Automation[];
 }
@@ -263,7 +263,7 @@ export interface Finding {
   changes?: string[];
 }
 
-/** internal/web/subject: checkup.read() */
+/** internal/web/subject: Checkup.read() */
 export interface Checkup {
   findings: Finding[];
   network: boolean;
@@ -293,24 +293,24 @@ export interface DeviceLink {
   link: string;
 }
 
-/** internal/web/subject: Push.Reads(enabled) */
+/** internal/web/subject: Push.read() */
 export interface PushRead {
   devices: string[];
   enabled: boolean;
   key: string;
 }
 
-/** internal/web/subject: Push.Actions(sent) */
+/** internal/web/subject: Push.test() */
 export interface PushSent {
   sent: number;
 }
 
-/** internal/web/subject: NewOperations(url) */
+/** internal/web/subject: Operations.promise() */
 export interface Download {
   url: string;
 }
 
-/** internal/web/subject: restoreSession() */
+/** internal/web/subject: Conversations.restore() */
 export interface Restored {
   key: string;
   restored: boolean;
@@ -394,7 +394,7 @@ export interface GatewayStatus {
   jobs: number;
 }
 
-/** internal/web/subject: NewOperations(gateway) */
+/** internal/web/subject: Operations.status() */
 export interface StatusRead {
   errors: LogLine[];
   gateway: GatewayStatus;
@@ -463,7 +463,7 @@ export interface Found {
   total: number;
 }
 
-/** internal/web/subject: workspaces() */
+/** internal/web/subject: Workspaces.list() */
 export interface Folders {
   default: string;
   workspaces: { path: string; name: string; default: boolean }[];

@@ -51,7 +51,7 @@ export interface Session {
   archive_id?: string;
 }
 
-/** internal/web/subject: sessions() */
+/** internal/web/subject: Conversations.list() */
 export interface SessionPage {
   cursor?: string | null;
   sessions: Session[];
@@ -150,7 +150,7 @@ export interface Turned {
   receipts?: { call_id: string; status: string }[];
 }
 
-/** internal/web/subject: thread() */
+/** internal/web/subject: Thread.read() */
 export interface ThreadPage {
   after?: number | null;
   before: number | null;

@@ -27,23 +27,29 @@ const (
 	renameWait = 5 * time.Second
 )
 
-func (d *API) sessionReads() map[string]web.Read {
-	return map[string]web.Read{
-		"sessions":                    d.sessions,
-		"sessions/{key}/webui-thread": d.thread,
-		"sessions/{key}/context":      d.context,
-		"sessions/{key}/export":       d.export,
-		"sessions/{key}/turns/{id}":   d.replay,
-		"sessions/{key}/file-preview": d.preview,
-		"sessions/{key}/automations":  d.sessionAutomations,
-	}
+// Conversations are those of the agent, and its archive.
+type Conversations struct {
+	Now    Source
+	Unread *Unread
+	Log    *slog.Logger
 }
 
-func (d *API) sessionActions() map[string]web.Action {
-	return map[string]web.Action{
-		"session.rename": d.renameSession, "session.delete": d.deleteSession, "session.archive": d.deleteSession, "session.restore": d.restoreSession,
-		"session.erase": d.eraseSession,
-		"session.seen":  d.markSeen,
+// Routes implements web.Subject.
+func (c Conversations) Routes() web.Routes {
+	return web.Routes{
+		Reads: map[string]web.Read{
+			"sessions":               c.list,
+			"sessions/{key}/context": c.context,
+			"sessions/{key}/export":  c.export,
+		},
+		Actions: map[string]web.Action{
+			"session.rename":  c.rename,
+			"session.delete":  c.remove,
+			"session.archive": c.remove,
+			"session.restore": c.restore,
+			"session.erase":   c.erase,
+			"session.seen":    c.seen,
+		},
 	}
 }
 
@@ -61,11 +67,11 @@ type conversation struct {
 	ArchiveID string `json:"archive_id,omitempty"` // of one in the archive
 }
 
-// sessions lists conversations, or the archive, the last changed first. What is
+// list lists conversations, or the archive, the last changed first. What is
 // looked for must be in the title, the preview, the key or, outside of the archive, in
 // the messages.
-func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.Backend(ctx)
+func (c Conversations) list(ctx context.Context, r *http.Request) (any, error) {
+	now, err := c.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +80,12 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	form := r.URL.Query()
-	infos, err := h.stored(ctx, form.Get("archived") == "1")
+	infos, err := stored(ctx, now.Sessions, form.Get("archived") == "1")
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	}
 	if err != nil {
-		d.Log.WarnContext(ctx, "some conversations cannot be read", "err", err)
+		c.Log.WarnContext(ctx, "some conversations cannot be read", "err", err)
 	}
 	from, err := after(infos, form.Get("cursor"))
 	if err != nil {
@@ -90,12 +96,12 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 	channel := form.Get("channel")
 	within := map[string]bool{}
 	if wanted != "" && form.Get("archived") == "" {
-		within = h.containing(ctx, wanted, d.Log)
+		within = c.containing(ctx, now.Index, wanted)
 	}
 	found := []conversation{}
 	var unread map[string]int
-	if d.Unread != nil && form.Get("archived") == "" {
-		unread = d.Unread.all(ctx)
+	if form.Get("archived") == "" {
+		unread = c.Unread.all(ctx)
 	}
 	total, last := 0, -1
 	var cursor any
@@ -116,8 +122,8 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 		}
 		last = i
 		found = append(found, conversation{
-			Key: in.Key, Title: h.redact(cmp.Or(in.Title, firstWords(in.Preview))), Preview: h.redact(in.Preview), CreatedAt: stamp(in.Created), UpdatedAt: stamp(in.Updated),
-			Messages: in.Messages, Bytes: in.Bytes, Running: in.ID == "" && h.running(in.Key), ArchiveID: in.ID, Unread: unread[in.Key],
+			Key: in.Key, Title: now.Secrets.Redact(cmp.Or(in.Title, firstWords(in.Preview))), Preview: now.Secrets.Redact(in.Preview), CreatedAt: stamp(in.Created), UpdatedAt: stamp(in.Updated),
+			Messages: in.Messages, Bytes: in.Bytes, Running: in.ID == "" && now.Agent.BusyWith(in.Key), ArchiveID: in.ID, Unread: unread[in.Key],
 		})
 	}
 	return map[string]any{"sessions": found, "total": total, "cursor": cursor}, nil
@@ -125,14 +131,14 @@ func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
 
 // containing are the conversations with all the words in their messages, as far as
 // the best hits of the search tell. A search that fails only finds less.
-func (h *Backend) containing(ctx context.Context, words string, log *slog.Logger) map[string]bool {
+func (c Conversations) containing(ctx context.Context, index *search.Index, words string) map[string]bool {
 	out := map[string]bool{}
-	if h.Search == nil || len(words) > queryBytes {
+	if index == nil || len(words) > queryBytes {
 		return out
 	}
-	res, err := h.Search(ctx, search.Query{Text: words, Everyone: true, Limit: hitsMost})
+	res, err := index.Search(ctx, search.Query{Text: words, Everyone: true, Limit: hitsMost})
 	if err != nil && !errors.Is(err, search.ErrEmpty) {
-		log.WarnContext(ctx, "the list is searched by title only", "err", err)
+		c.Log.WarnContext(ctx, "the list is searched by title only", "err", err)
 	}
 	for _, hit := range res.Hits {
 		if hit.Source == "session" && !hit.Partial {
@@ -143,11 +149,11 @@ func (h *Backend) containing(ctx context.Context, words string, log *slog.Logger
 }
 
 // stored are the conversations, or those of the archive.
-func (h *Backend) stored(ctx context.Context, archived bool) (out []session.Archived, err error) {
+func stored(ctx context.Context, all *session.Store, archived bool) (out []session.Archived, err error) {
 	if archived {
-		return session.ListArchive(ctx, h.Sessions)
+		return session.ListArchive(ctx, all)
 	}
-	infos, err := h.Sessions.List(ctx)
+	infos, err := all.List(ctx)
 	for i := range infos {
 		out = append(out, session.Archived{Info: infos[i]})
 	}
@@ -185,8 +191,8 @@ func after(infos []session.Archived, cursor string) (int, error) {
 	return len(infos), nil
 }
 
-// restoreSession brings a conversation back from the archive.
-func (d *API) restoreSession(ctx context.Context, payload json.RawMessage) (any, error) {
+// restore brings a conversation back from the archive.
+func (c Conversations) restore(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		ID string `json:"id"`
 	}
@@ -196,13 +202,13 @@ func (d *API) restoreSession(ctx context.Context, payload json.RawMessage) (any,
 	if in.ID == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "id is missing: say which conversation of the archive")
 	}
-	h, err := d.Backend(ctx)
+	now, err := c.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
-	key, err := session.Restore(wait, h.Sessions, in.ID)
+	key, err := session.Restore(wait, now.Sessions, in.ID)
 	if err != nil {
 		return nil, elsewhere(ctx, err)
 	}
@@ -210,43 +216,44 @@ func (d *API) restoreSession(ctx context.Context, payload json.RawMessage) (any,
 }
 
 // context is what the model would be shown of a conversation, and its size.
-func (d *API) context(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.Backend(ctx)
+func (c Conversations) context(ctx context.Context, r *http.Request) (any, error) {
+	now, err := c.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if h.Context == nil {
+	shown, err := now.Agent.Context(ctx, r.PathValue("key"))
+	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, web.Refuse(http.StatusNotImplemented, "this program cannot tell what its model is shown")
 	}
-	return h.Context(ctx, r.PathValue("key"))
+	return shown, err
 }
 
-// conversation reads a request about one conversation.
-func (d *API) conversation(ctx context.Context, payload json.RawMessage, in any, key *string) (Backend, error) {
+// decode reads a request about one conversation.
+func (c Conversations) decode(ctx context.Context, payload json.RawMessage, in any, key *string) (*Program, error) {
 	if err := web.Decode(payload, in); err != nil {
-		return Backend{}, err
+		return nil, err
 	}
 	if *key == "" {
-		return Backend{}, web.Refuse(http.StatusBadRequest, "key is missing: say which conversation")
+		return nil, web.Refuse(http.StatusBadRequest, "key is missing: say which conversation")
 	}
-	return d.Backend(ctx)
+	return c.Now(ctx)
 }
 
-// renameSession gives a conversation a title; "" takes it away again. It does
+// rename gives a conversation a title; "" takes it away again. It does
 // not wait for the end of a turn.
-func (d *API) renameSession(ctx context.Context, payload json.RawMessage) (any, error) {
+func (c Conversations) rename(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Key   string `json:"key"`
 		Title string `json:"title"`
 	}
-	h, err := d.conversation(ctx, payload, &in, &in.Key)
+	now, err := c.decode(ctx, payload, &in, &in.Key)
 	if err != nil {
 		return nil, err
 	}
 	title := text.Label(in.Title, maxTitle)
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
-	err = h.Sessions.Annotate(wait, in.Key, func(s *session.Session) error {
+	err = now.Sessions.Annotate(wait, in.Key, func(s *session.Session) error {
 		if s.Len() == 0 && s.Created().IsZero() {
 			return session.ErrNotFound
 		}
@@ -269,35 +276,39 @@ func elsewhere(ctx context.Context, err error) error {
 	return err
 }
 
-// deleteSession moves a conversation to the archive. Jobs and triggers that
+// remove moves a conversation to the archive. Jobs and triggers that
 // deliver into it must go first, which it does itself when it is told to.
-func (d *API) deleteSession(ctx context.Context, payload json.RawMessage) (any, error) {
+func (c Conversations) remove(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Key         string `json:"key"`
 		Automations bool   `json:"delete_automations"`
 	}
-	h, err := d.conversation(ctx, payload, &in, &in.Key)
+	now, err := c.decode(ctx, payload, &in, &in.Key)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := h.Sessions.Metadata(ctx, in.Key); err != nil {
+	if _, err := now.Sessions.Metadata(ctx, in.Key); err != nil {
 		return nil, err
 	}
-	removed, err := h.unbind(ctx, in.Key, in.Automations)
+	removed, err := now.unbind(ctx, in.Key, in.Automations)
 	if err != nil {
 		return nil, err
 	}
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
-	if err := h.drop(wait, in.Key); err != nil {
+	found, err := now.Archive.DeleteSession(wait, in.Key)
+	if err == nil && !found {
+		err = session.ErrNotFound
+	}
+	if err != nil {
 		return nil, elsewhere(ctx, err)
 	}
 	return map[string]any{"key": in.Key, "deleted": true, "automations_deleted": removed}, nil
 }
 
-// eraseSession removes a conversation for good, or what the archive has under an id.
-// It refuses what deleteSession refuses.
-func (d *API) eraseSession(ctx context.Context, payload json.RawMessage) (any, error) {
+// erase removes a conversation for good, or what the archive has under an id. It
+// refuses what remove refuses.
+func (c Conversations) erase(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Key         string `json:"key"`
 		ID          string `json:"id"`
@@ -309,49 +320,36 @@ func (d *API) eraseSession(ctx context.Context, payload json.RawMessage) (any, e
 	if (in.Key == "") == (in.ID == "") {
 		return nil, web.Refuse(http.StatusBadRequest, "key or id is missing: say which conversation, or which one of the archive")
 	}
-	h, err := d.Backend(ctx)
+	now, err := c.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
 	if in.ID != "" {
-		if err := h.eraseArchived(wait, in.ID); err != nil {
+		if err := now.Archive.EraseArchived(wait, in.ID); err != nil {
 			return nil, elsewhere(ctx, err)
 		}
 		return map[string]any{"id": in.ID, "erased": true}, nil
 	}
-	removed, err := h.unbind(ctx, in.Key, in.Automations)
+	removed, err := now.unbind(ctx, in.Key, in.Automations)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.erase(wait, in.Key); err != nil {
+	if err := now.Archive.EraseSession(wait, in.Key); err != nil {
 		return nil, elsewhere(ctx, err)
 	}
 	return map[string]any{"key": in.Key, "erased": true, "automations_deleted": removed}, nil
 }
 
-func (h *Backend) erase(ctx context.Context, key string) error {
-	if h.Erase == nil {
-		return session.Erase(ctx, h.Sessions, key)
-	}
-	return h.Erase(ctx, key)
-}
-
-func (h *Backend) eraseArchived(ctx context.Context, id string) error {
-	if h.EraseArchived == nil {
-		return session.EraseArchived(ctx, h.Sessions, id)
-	}
-	return h.EraseArchived(ctx, id)
-}
-
 // unbind prepares a conversation for its end: nothing may run in it, and the jobs and
 // triggers that deliver into it are removed if the person says so.
-func (h *Backend) unbind(ctx context.Context, key string, automations bool) (removed []string, err error) {
-	if h.running(key) {
+func (p *Program) unbind(ctx context.Context, key string, automations bool) (removed []string, err error) {
+	if p.Agent.BusyWith(key) {
 		return nil, web.Refuse(http.StatusConflict, "something is still running in this conversation; stop it first")
 	}
-	bound, err := h.automations(ctx, func(a *automation) bool { return !a.Protected && a.delivers(key) })
+	jobs := p.jobs()
+	bound, err := jobs.automations(ctx, func(a *automation) bool { return !a.Protected && a.delivers(key) })
 	if err != nil {
 		return nil, err
 	}
@@ -360,24 +358,12 @@ func (h *Backend) unbind(ctx context.Context, key string, automations bool) (rem
 	}
 	removed = []string{}
 	for _, a := range bound {
-		if err := h.remove(ctx, a.Kind, a.ID); err != nil && web.Refusal(err).Status != http.StatusNotFound {
+		if err := jobs.remove(ctx, a.Kind, a.ID); err != nil && web.Refusal(err).Status != http.StatusNotFound {
 			return nil, fmt.Errorf("remove %s: %w", a.ID, err)
 		}
 		removed = append(removed, a.ID)
 	}
 	return removed, nil
-}
-
-// drop moves a conversation to the archive.
-func (h *Backend) drop(ctx context.Context, key string) error {
-	if h.Delete == nil {
-		return h.Sessions.Delete(ctx, key)
-	}
-	found, err := h.Delete(ctx, key)
-	if err == nil && !found {
-		return session.ErrNotFound
-	}
-	return err
 }
 
 // names lists automations in a sentence.
@@ -394,39 +380,4 @@ func names(all []automation) string {
 		fmt.Fprintf(&b, "%q (%s)", all[i].Name, all[i].ID)
 	}
 	return b.String()
-}
-
-func (h *Backend) running(key string) (busy bool) {
-	if h.Running != nil {
-		busy, _ = h.Running(key)
-	}
-	return busy
-}
-
-func (h *Backend) redact(s string) string {
-	if h.Redact == nil {
-		return s
-	}
-	return h.Redact(s)
-}
-
-// stamp writes a moment for clients; "" if there is none.
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
-}
-
-// number reads a whole number of 0 or more from the query.
-func number(r *http.Request, name string, def int) (int, error) {
-	s := r.URL.Query().Get(name)
-	if s == "" {
-		return def, nil
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 {
-		return 0, web.Refuse(http.StatusBadRequest, "%s must be a whole number, not %.40q", name, s)
-	}
-	return n, nil
 }

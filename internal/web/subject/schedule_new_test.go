@@ -4,18 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/core/schedule"
 )
 
 // A page makes jobs and triggers, and knows before what they will do.
 func TestCreateAutomation(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.TriggerSecret = func(id string, renew bool) (string, error) {
-		if renew {
-			return "another key of " + id, nil
-		}
-		return "key of " + id, nil
-	}
 	type made struct {
 		Automation struct{ Kind, ID, Name, When string }
 		When       string
@@ -48,14 +44,16 @@ func TestCreateAutomation(t *testing.T) {
 		t.Errorf("without days = %v", got)
 	}
 	tr := acts[made](t, h, "automation.create", `{"kind":"trigger","name":"Door","channel":"websocket","chat_id":"a"}`)
-	if tr.Automation.Kind != "trigger" || tr.Secret != "key of "+tr.Automation.ID {
-		t.Errorf("trigger = %+v", tr)
+	key := string(schedule.TriggerKey(h.DataDir, tr.Automation.ID))
+	if tr.Automation.Kind != "trigger" || key == "" || tr.Secret != key {
+		t.Errorf("trigger = %+v, want the key %q", tr, key)
 	}
-	if again := acts[made](t, h, "automation.renew_secret", `{"id":"`+tr.Automation.ID+`"}`); again.Secret != "another key of "+tr.Automation.ID {
-		t.Errorf("renewed = %+v", again)
+	again := acts[made](t, h, "automation.renew_secret", `{"id":"`+tr.Automation.ID+`"}`)
+	if renewed := string(schedule.TriggerKey(h.DataDir, tr.Automation.ID)); again.Secret != renewed || renewed == key {
+		t.Errorf("renewed = %+v, want the key %q and not %q", again, renewed, key)
 	}
 	h.refuses(t, "automation.renew_secret", `{"id":"trg_NOTHERE1"}`, 404, "no such trigger")
-	if _, body := get(t, h.Desk, "/api/webui/automations"); strings.Contains(body, "key of") {
+	if _, body := get(t, h.Desk, "/api/webui/automations"); strings.Contains(body, key) || strings.Contains(body, again.Secret) {
 		t.Errorf("the list has the secret: %s", body)
 	}
 	for payload, status := range map[string]int{

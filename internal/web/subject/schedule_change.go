@@ -15,9 +15,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// onAutomation makes an action of what is done with one automation. It returns
-// the automation as it is then; null if it is gone.
-func (d *API) onAutomation(do func(ctx context.Context, h *Backend, kind, id string) error) web.Action {
+// act makes an action of what is done with one automation. It returns the automation
+// as it is then; null if it is gone.
+func (s Schedule) act(do func(ctx context.Context, j jobs, kind, id string) error) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			ID string `json:"id"`
@@ -25,20 +25,20 @@ func (d *API) onAutomation(do func(ctx context.Context, h *Backend, kind, id str
 		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
-		h, err := d.Backend(ctx)
+		j, err := s.jobs(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := do(ctx, &h, kindOf(in.ID), in.ID); err != nil {
+		if err := do(ctx, j, kindOf(in.ID), in.ID); err != nil {
 			return nil, unwilling(err)
 		}
-		return h.automation(ctx, in.ID)
+		return j.automation(ctx, in.ID)
 	}
 }
 
 // automation is what an action tells about one.
-func (h *Backend) automation(ctx context.Context, id string) (any, error) {
-	found, err := h.automations(ctx, func(a *automation) bool { return strings.EqualFold(a.ID, id) })
+func (j jobs) automation(ctx context.Context, id string) (any, error) {
+	found, err := j.automations(ctx, func(a *automation) bool { return strings.EqualFold(a.ID, id) })
 	if err != nil {
 		return nil, unwilling(err)
 	}
@@ -78,40 +78,40 @@ func unwilling(err error) error {
 	return web.Refuse(http.StatusUnprocessableEntity, "%v", err)
 }
 
-func (h *Backend) enable(ctx context.Context, kind, id string, on bool) error {
+func (j jobs) enable(ctx context.Context, kind, id string, on bool) error {
 	if kind == kindTrigger {
-		return h.Schedule.Triggers.Enable(ctx, id, on)
+		return j.Triggers.Enable(ctx, id, on)
 	}
-	_, err := h.Schedule.Enable(ctx, id, on)
+	_, err := j.Enable(ctx, id, on)
 	return err
 }
 
-func (h *Backend) remove(ctx context.Context, kind, id string) error {
+func (j jobs) remove(ctx context.Context, kind, id string) error {
 	if kind == kindTrigger {
-		return h.Schedule.Triggers.Remove(ctx, id)
+		return j.Triggers.Remove(ctx, id)
 	}
-	_, err := h.Schedule.Remove(ctx, id)
+	_, err := j.Remove(ctx, id)
 	return err
 }
 
 // runNow runs a job at once, also one that is switched off.
-func (h *Backend) runNow(ctx context.Context, kind, id string) error {
+func (j jobs) runNow(ctx context.Context, kind, id string) error {
 	if kind == kindTrigger {
 		return web.Refuse(http.StatusUnprocessableEntity, "a trigger is set off by a program: nanobot trigger %s \"what happened\"", id)
 	}
-	j, err := h.Schedule.Get(ctx, id)
-	if err == nil && j.State.Pending != nil {
+	job, err := j.Get(ctx, id)
+	if err == nil && job.State.Pending != nil {
 		err = web.Refuse(http.StatusConflict, "the job is running already")
 	}
 	if err == nil {
-		_, err = h.Schedule.RunNow(ctx, id, true)
+		_, err = j.RunNow(ctx, id, true)
 	}
 	return err
 }
 
-// updateAutomation changes what is given and leaves the rest as it is. Of a
+// update changes what is given and leaves the rest as it is. Of a
 // trigger that is the name only.
-func (d *API) updateAutomation(ctx context.Context, payload json.RawMessage) (any, error) {
+func (s Schedule) update(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		ID       string   `json:"id"`
 		Name     *string  `json:"name"`
@@ -127,7 +127,7 @@ func (d *API) updateAutomation(ctx context.Context, payload json.RawMessage) (an
 	if in.Name != nil && strings.TrimSpace(*in.Name) == "" {
 		return nil, web.Refuse(http.StatusUnprocessableEntity, "the name is empty")
 	}
-	h, err := d.Backend(ctx)
+	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -142,31 +142,31 @@ func (d *API) updateAutomation(ctx context.Context, payload json.RawMessage) (an
 		c.Timeout = new(time.Duration(*in.TimeoutS * float64(time.Second)))
 	}
 	if in.Schedule != nil {
-		t, err := in.Schedule.parse(h.Schedule.Location)
+		t, err := in.Schedule.parse(j.Location)
 		if err != nil {
 			return nil, err
 		}
 		c.Timing = &t
 	}
 	if kindOf(in.ID) == kindJob {
-		_, err = h.Schedule.Update(ctx, in.ID, c)
+		_, err = j.Update(ctx, in.ID, c)
 	} else {
-		err = h.renameTrigger(ctx, in.ID, c)
+		err = j.renameTrigger(ctx, in.ID, c)
 	}
 	if err != nil {
 		return nil, unwilling(err)
 	}
-	return h.automation(ctx, in.ID)
+	return j.automation(ctx, in.ID)
 }
 
 // maxTimeout is the longest time a job may be given by an interface.
 const maxTimeout = 24 * time.Hour
 
-func (h *Backend) renameTrigger(ctx context.Context, id string, c schedule.Change) error {
+func (j jobs) renameTrigger(ctx context.Context, id string, c schedule.Change) error {
 	if c.Name == nil || c.Message != nil || c.CatchUp != nil || c.Silent != nil || c.Timeout != nil || c.Timing != nil {
 		return web.Refuse(http.StatusUnprocessableEntity, "of a trigger only the name can be changed")
 	}
-	return h.Schedule.Triggers.Rename(ctx, id, *c.Name)
+	return j.Triggers.Rename(ctx, id, *c.Name)
 }
 
 // parse makes a timing of the schedule's own.

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
@@ -44,9 +45,17 @@ type file struct {
 	DataURL   string  `json:"data_url,omitempty"` // of an image
 }
 
+// Files are those that can be seen from a conversation.
+type Files struct{ Now Source }
+
+// Routes implements web.Subject.
+func (f Files) Routes() web.Routes {
+	return web.Routes{Reads: map[string]web.Read{"sessions/{key}/file-preview": f.preview}}
+}
+
 // preview shows a file of the workspace, through the same door as the tools of
 // the model, or serves it unchanged.
-func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
+func (f Files) preview(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	name := q.Get("path")
 	if name == "" {
@@ -56,22 +65,22 @@ func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 	if probe != "" && probe != "0" && probe != "1" {
 		return nil, web.Refuse(http.StatusBadRequest, "probe is 0 or 1")
 	}
-	h, err := d.Backend(ctx)
+	now, err := f.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	jail, done, err := h.window(ctx, r.PathValue("key"))
+	jail, done, err := now.window(ctx, r.PathValue("key"))
 	if err != nil {
 		return nil, err
 	}
-	f, err := jail.Open(name)
+	opened, err := jail.Open(name)
 	if err != nil {
 		done()
 		return nil, barred(name, err)
 	}
-	release := func() { _ = f.Close(); done() } // only read from
+	release := func() { _ = opened.Close(); done() } // only read from
 	if q.Get("download") == "1" {
-		head, err := io.ReadAll(io.LimitReader(f, previewProbe))
+		head, err := io.ReadAll(io.LimitReader(opened, previewProbe))
 		if err != nil {
 			release()
 			return nil, err
@@ -83,12 +92,12 @@ func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 		}
 		return web.Download{Name: filepath.Base(name), MIME: mime, Write: func(w io.Writer) error {
 			defer release()
-			_, err := io.Copy(w, io.MultiReader(bytes.NewReader(head), f))
+			_, err := io.Copy(w, io.MultiReader(bytes.NewReader(head), opened))
 			return err
 		}}, nil
 	}
 	defer release()
-	info, err := f.Stat()
+	info, err := opened.Stat()
 	if err != nil {
 		return nil, err
 	}
@@ -97,16 +106,16 @@ func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	out := &file{Path: filepath.ToSlash(jail.Display(abs)), Name: filepath.Base(abs), Size: info.Size(), Modified: stamp(info.ModTime())}
-	return out, out.read(f, probe != "1", &h)
+	return out, out.read(opened, probe != "1", now.Secrets)
 }
 
 // window is what can be seen from a conversation: the workspace, files that
 // came with messages, and the folder it works in, where its relative names
 // start. However far the model's tools reach, the page does not look at the rest of the
 // machine from afar.
-func (h *Backend) window(ctx context.Context, key string) (jail *diskio.Jail, done func(), err error) {
-	jail, done = h.Jail.Narrower(diskio.Narrow{Restrict: true}), func() {}
-	meta, err := h.Sessions.Metadata(ctx, key)
+func (p *Program) window(ctx context.Context, key string) (jail *diskio.Jail, done func(), err error) {
+	jail, done = p.Jail.Narrower(diskio.Narrow{Restrict: true}), func() {}
+	meta, err := p.Sessions.Metadata(ctx, key)
 	if errors.Is(err, session.ErrNotFound) {
 		return jail, done, nil // nothing was said in it yet
 	}
@@ -120,7 +129,7 @@ func (h *Backend) window(ctx context.Context, key string) (jail *diskio.Jail, do
 	if scope.Path == "" {
 		return jail, done, nil
 	}
-	there, err := h.Jail.At(diskio.Base{Dir: scope.Path, Only: true, ReadOnly: []string{"."}})
+	there, err := p.Jail.At(diskio.Base{Dir: scope.Path, Only: true, ReadOnly: []string{"."}})
 	if err != nil {
 		return jail, done, nil //nolint:nilerr // the folder is gone; the conversation works in the workspace, too
 	}
@@ -149,7 +158,7 @@ func barred(name string, err error) error {
 }
 
 // read finds out what a file is and takes in as much of it as is shown.
-func (p *file) read(f io.Reader, content bool, h *Backend) error {
+func (p *file) read(f io.Reader, content bool, secrets *httpsafe.Registry) error {
 	most := int64(maxPreview)
 	if !content {
 		most = previewProbe
@@ -169,7 +178,7 @@ func (p *file) read(f io.Reader, content bool, h *Backend) error {
 	case p.Kind == fileImage:
 		p.DataURL = "data:" + p.MIME + ";base64," + base64.StdEncoding.EncodeToString(data)
 	default:
-		text := h.redact(string(whole(data)))
+		text := secrets.Redact(string(whole(data)))
 		p.Content, p.Truncated = &text, cut
 	}
 	return nil

@@ -1,7 +1,6 @@
 package subject_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,8 +39,8 @@ func TestSessions(t *testing.T) {
 	if got := read[listed](t, h, "sessions"); got.Sessions == nil || len(got.Sessions) != 0 {
 		t.Errorf("of an empty backend: %+v", got)
 	}
-	h.say(t, "websocket:a", user("Plan a trip to Rome"), answer("Gladly."))
-	h.say(t, "telegram:5", user("my key is sk-hush"))
+	h.say(t, "websocket:a", user("Plan a trip to Rome"), answer("Gladly, the passport is in the drawer."))
+	h.say(t, "telegram:5", user("my key is sk-hush-0123456789 and in the drawer"))
 	h.busy["websocket:a"] = true
 	all := read[listed](t, h, "sessions")
 	if all.Total != 2 || len(all.Sessions) != 2 {
@@ -59,13 +59,13 @@ func TestSessions(t *testing.T) {
 	if got := read[listed](t, h, "sessions?limit=1"); got.Total != 2 {
 		t.Errorf("total of a short list = %d, want 2", got.Total)
 	}
-	h.Search = func(_ context.Context, q search.Query) (search.Result, error) {
-		if q.Text != "gladly" {
-			return search.Result{}, nil
-		}
-		return search.Result{Hits: []search.Hit{{Session: "websocket:a", Source: "session"}, {Session: "telegram:5", Source: "session", Partial: true}}}, nil
+	h.Index = newIndex(t, h.DataDir, h.Sessions)
+	res, err := h.Index.Search(t.Context(), search.Query{Text: "passport drawer", Wait: true, Everyone: true})
+	must(t, err)
+	if len(res.Hits) != 2 || res.Hits[1].Session != "telegram:5" || !res.Hits[1].Partial {
+		t.Fatalf("the index found %+v, want the other conversation as one that has some of the words", res.Hits)
 	}
-	if got := read[listed](t, h, "sessions?query=Gladly"); len(got.Sessions) != 1 || got.Sessions[0].Key != "websocket:a" {
+	if got := read[listed](t, h, "sessions?query=Passport+drawer"); len(got.Sessions) != 1 || got.Sessions[0].Key != "websocket:a" {
 		t.Errorf("words of a message find %+v, want their conversation", got.Sessions)
 	}
 	h.refused(t, "sessions?limit=-1", 400, "limit")
@@ -148,15 +148,16 @@ func TestDeleteSession(t *testing.T) {
 	h.refuses(t, "session.delete", `{"key":"websocket:a"}`, 404, "conversation")
 	h.refuses(t, "session.delete", `{}`, 400, "key")
 
-	// A backend that does more than move a file.
-	var told string
-	h.Delete = func(_ context.Context, key string) (bool, error) { told = key; return true, nil }
+	// The program does more than to move a file.
+	away := &archiver{sessions: h.Sessions}
+	h.Archive = away
 	h.say(t, "websocket:c", user("hi"))
 	acts[any](t, h, "session.delete", `{"key":"websocket:c"}`)
-	if told != "websocket:c" {
-		t.Errorf("the backend was told to delete %q", told)
+	if !slices.Equal(away.deleted, []string{"websocket:c"}) {
+		t.Errorf("the program was told to delete %q", away.deleted)
 	}
-	h.Delete = func(context.Context, string) (bool, error) { return false, &session.BusyError{PID: 7} }
+	h.say(t, "websocket:c", user("hi"))
+	away.err = &session.BusyError{PID: 7}
 	h.refuses(t, "session.delete", `{"key":"websocket:c"}`, 409, "another program")
 }
 
@@ -211,13 +212,14 @@ func filesWith(t *testing.T, dir, words string) (found []string) {
 func TestContext(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
+	h.Agent = worker{context: func(string) (any, error) { return nil, errors.ErrUnsupported }}
 	h.refused(t, "sessions/websocket:a/context", 501, "shown")
-	h.Context = func(_ context.Context, key string) (any, error) {
+	h.Agent = worker{context: func(key string) (any, error) {
 		if key != "websocket:a/b" {
 			return nil, session.ErrNotFound
 		}
 		return json.RawMessage(`{"used":5}`), nil
-	}
+	}}
 	if got := read[map[string]int](t, h, "sessions/websocket%3Aa%2Fb/context"); got["used"] != 5 {
 		t.Errorf("context = %v", got)
 	}
@@ -305,11 +307,11 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	work := calls("c1")
-	work.ToolCalls[0].Arguments = "{\"command\":\"echo `sk-hush`\\n\"}"
-	h.say(t, "websocket:a", user("my key is sk-hush"), work, result("c1", "sk-hush"), answer("Done."))
+	work.ToolCalls[0].Arguments = "{\"command\":\"echo `sk-hush-0123456789`\\n\"}"
+	h.say(t, "websocket:a", user("my key is sk-hush-0123456789"), work, result("c1", "sk-hush-0123456789"), answer("Done."))
 	for format, want := range map[string][]string{
-		"md":    {"# websocket:a\n", "## You, ", "my key is [redacted]\n", "- exec `", "## nanobot, ", "Done."},
-		"jsonl": {`{"_type":"metadata"`, `"role":"user","content":"my key is [redacted]"`, `"role":"tool"`},
+		"md":    {"# websocket:a\n", "## You, ", "my key is [redacted:key]\n", "- exec `", "## nanobot, ", "Done."},
+		"jsonl": {`{"_type":"metadata"`, `"role":"user","content":"my key is [redacted:key]"`, `"role":"tool"`},
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/sessions/websocket:a/export?format="+format, http.NoBody))
@@ -336,17 +338,10 @@ func TestExport(t *testing.T) {
 
 func TestUnread(t *testing.T) {
 	t.Parallel()
-	dir := disk.Open(t.TempDir(), nil)
-	log := slog.New(slog.DiscardHandler)
-	counts := subject.NewUnread(dir, log)
 	h := newHome(t)
-	h.Desk = newAPI(t, func(o *subject.Options) {
-		o.Backend = func(context.Context) (subject.Backend, error) { return h.Backend, nil }
-		o.Unread = counts
-	})
 	h.say(t, "telegram:7", user("hello"))
 	for range 2 {
-		counts.Add(t.Context(), "telegram:7")
+		h.unread.Add(t.Context(), "telegram:7")
 	}
 	unread := func() int {
 		return read[struct{ Sessions []struct{ Unread int } }](t, h, "sessions").Sessions[0].Unread
@@ -354,7 +349,8 @@ func TestUnread(t *testing.T) {
 	if got := unread(); got != 2 {
 		t.Errorf("unread: %v", got)
 	}
-	again := subject.NewUnread(dir, log) // it outlives a restart
+	dir := disk.Open(h.DataDir, nil)
+	again := subject.NewUnread(dir, slog.New(slog.DiscardHandler)) // it outlives a restart
 	again.Add(t.Context(), "telegram:7")
 	if data, _, err := dir.Doc(t.Context(), "unread.json"); err != nil || string(data) != `{"telegram:7":3}` {
 		t.Errorf("kept: %s, %v", data, err)

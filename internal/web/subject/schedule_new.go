@@ -32,16 +32,13 @@ type drafted struct {
 	TimeoutS float64 `json:"timeout_seconds"`
 }
 
-// planning is the reads and actions about jobs to be, and those that ran.
-type planning struct{ d *API }
-
 // create makes a job or a trigger.
-func (p planning) create(ctx context.Context, payload json.RawMessage) (any, error) {
+func (s Schedule) create(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in drafted
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := p.d.Backend(ctx)
+	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -51,20 +48,20 @@ func (p planning) create(ctx context.Context, payload json.RawMessage) (any, err
 	switch in.Kind {
 	case "", kindJob:
 	case kindTrigger:
-		return h.createTrigger(ctx, &in)
+		return j.createTrigger(ctx, &in)
 	default:
 		return nil, web.Refuse(http.StatusBadRequest, "kind can be job or trigger, not %.40q", in.Kind)
 	}
-	draft, err := in.draft(h.Schedule.Location)
+	draft, err := in.draft(j.Location)
 	if err != nil {
 		return nil, err
 	}
-	added, err := h.Schedule.Add(ctx, draft)
+	added, err := j.Add(ctx, draft)
 	if err != nil {
 		return nil, unwilling(err)
 	}
-	out := h.foreseen(&added)
-	out["automation"], out["existed"] = h.job(&added.Job), added.Same
+	out := j.foreseen(&added)
+	out["automation"], out["existed"] = j.job(&added.Job), added.Same
 	return out, nil
 }
 
@@ -86,84 +83,85 @@ func (in *drafted) draft(loc *time.Location) (schedule.Draft, error) {
 }
 
 // createTrigger makes a trigger. Its key is shown here and never again.
-func (h *Backend) createTrigger(ctx context.Context, in *drafted) (any, error) {
+func (j jobs) createTrigger(ctx context.Context, in *drafted) (any, error) {
 	if in.Schedule != nil || in.Message != "" || in.CatchUp != "" || in.TimeoutS != 0 || in.Deliver != nil {
 		return nil, web.Refuse(http.StatusBadRequest, "a trigger has a name and a chat only")
 	}
-	t, err := h.Schedule.Triggers.Add(ctx, in.Name, bus.Route{Channel: in.Channel, ChatID: in.ChatID}, "")
+	t, err := j.Triggers.Add(ctx, in.Name, bus.Route{Channel: in.Channel, ChatID: in.ChatID}, "")
 	if err != nil {
 		return nil, unwilling(err)
 	}
-	return h.withSecret(&t, false)
+	return j.withSecret(&t, false)
 }
 
 // withSecret is a trigger with its key.
-func (h *Backend) withSecret(t *schedule.Trigger, renew bool) (any, error) {
-	out := map[string]any{"automation": h.trigger(t)}
-	if h.TriggerSecret == nil {
-		return out, nil
+func (j jobs) withSecret(t *schedule.Trigger, renew bool) (any, error) {
+	out := map[string]any{"automation": j.trigger(t)}
+	secret := schedule.TriggerSecret
+	if renew {
+		secret = schedule.RenewTriggerSecret
 	}
 	var err error
-	out["secret"], err = h.TriggerSecret(t.ID, renew)
+	out["secret"], err = secret(j.data, t.ID)
 	return out, err
 }
 
 // renew gives a trigger another key, which is shown here and never again.
-func (p planning) renew(ctx context.Context, payload json.RawMessage) (any, error) {
+func (s Schedule) renew(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		ID string `json:"id"`
 	}
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := p.d.Backend(ctx)
+	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t, err := h.findTrigger(ctx, in.ID)
+	t, err := j.findTrigger(ctx, in.ID)
 	if err != nil {
 		return nil, unwilling(err)
 	}
-	return h.withSecret(&t, true)
+	return j.withSecret(&t, true)
 }
 
 // preview says what a schedule means, and changes nothing.
-func (p planning) preview(ctx context.Context, payload json.RawMessage) (any, error) {
+func (s Schedule) preview(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in drafted
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := p.d.Backend(ctx)
+	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(in.Message) == "" {
 		in.Message = "preview" // a form asks before there is one
 	}
-	draft, err := in.draft(h.Schedule.Location)
+	draft, err := in.draft(j.Location)
 	if err != nil {
 		return nil, err
 	}
-	added, err := h.Schedule.Foresee(ctx, draft, previewRuns)
+	added, err := j.Foresee(ctx, draft, previewRuns)
 	if err != nil {
 		return nil, unwilling(err)
 	}
-	return h.foreseen(&added), nil
+	return j.foreseen(&added), nil
 }
 
 // foreseen is what a job will do.
-func (h *Backend) foreseen(added *schedule.Added) map[string]any {
+func (j jobs) foreseen(added *schedule.Added) map[string]any {
 	next := []string{}
 	for _, at := range added.Next {
 		next = append(next, stamp(at))
 	}
-	return map[string]any{"when": added.Job.Schedule.Describe(h.Schedule.Location).String(), "next_runs": next, "cost": added.Cost}
+	return map[string]any{"when": added.Job.Schedule.Describe(j.Location).String(), "next_runs": next, "cost": added.Cost}
 }
 
 // history is the runs of an automation, the newest first; the cursor is the time
 // of the last one.
-func (p planning) history(ctx context.Context, r *http.Request) (any, error) {
-	h, err := p.d.Backend(ctx)
+func (s Schedule) history(ctx context.Context, r *http.Request) (any, error) {
+	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +173,7 @@ func (p planning) history(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := h.allRuns(ctx, r.PathValue("id"))
+	all, err := j.allRuns(ctx, r.PathValue("id"))
 	if err != nil {
 		return nil, unwilling(err)
 	}
@@ -192,22 +190,22 @@ func (p planning) history(ctx context.Context, r *http.Request) (any, error) {
 		}
 		page = append(page, run)
 	}
-	out["runs"] = h.runs(page)
+	out["runs"] = j.runs(page)
 	return out, nil
 }
 
 // allRuns are those that are kept of a job or trigger.
-func (h *Backend) allRuns(ctx context.Context, id string) ([]schedule.Run, error) {
+func (j jobs) allRuns(ctx context.Context, id string) ([]schedule.Run, error) {
 	if kindOf(id) == kindJob {
-		j, err := h.Schedule.Get(ctx, id)
-		return j.State.RunHistory, err
+		job, err := j.Get(ctx, id)
+		return job.State.RunHistory, err
 	}
-	t, err := h.findTrigger(ctx, id)
+	t, err := j.findTrigger(ctx, id)
 	return t.RunHistory, err
 }
 
-func (h *Backend) findTrigger(ctx context.Context, id string) (schedule.Trigger, error) {
-	triggers, err := h.Schedule.Triggers.List(ctx)
+func (j jobs) findTrigger(ctx context.Context, id string) (schedule.Trigger, error) {
+	triggers, err := j.Triggers.List(ctx)
 	for i := range triggers {
 		if strings.EqualFold(triggers[i].ID, id) {
 			return triggers[i], nil

@@ -5,27 +5,58 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-func (d *API) automationReads() map[string]web.Read {
-	return map[string]web.Read{"webui/automations": d.allAutomations, "webui/automations/{id}/history": planning{d}.history}
+// Schedule is the jobs and triggers of the agent.
+type Schedule struct {
+	Now   Source
+	Clock func() time.Time
 }
 
-func (d *API) automationActions() map[string]web.Action {
-	return map[string]web.Action{
-		"automation.enable":  d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.enable(ctx, kind, id, true) }),
-		"automation.disable": d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.enable(ctx, kind, id, false) }),
-		"automation.run":     d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.runNow(ctx, kind, id) }),
-		"automation.delete":  d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.remove(ctx, kind, id) }),
-		"automation.update":  d.updateAutomation,
-		"automation.create":  planning{d}.create,
-		"automation.preview": planning{d}.preview,
-
-		"automation.renew_secret": planning{d}.renew,
+// Routes implements web.Subject.
+func (s Schedule) Routes() web.Routes {
+	return web.Routes{
+		Reads: map[string]web.Read{
+			"webui/automations":              s.all,
+			"webui/automations/{id}/history": s.history,
+			"sessions/{key}/automations":     s.ofSession,
+		},
+		Actions: map[string]web.Action{
+			"automation.enable":       s.act(func(ctx context.Context, j jobs, kind, id string) error { return j.enable(ctx, kind, id, true) }),
+			"automation.disable":      s.act(func(ctx context.Context, j jobs, kind, id string) error { return j.enable(ctx, kind, id, false) }),
+			"automation.run":          s.act(func(ctx context.Context, j jobs, kind, id string) error { return j.runNow(ctx, kind, id) }),
+			"automation.delete":       s.act(func(ctx context.Context, j jobs, kind, id string) error { return j.remove(ctx, kind, id) }),
+			"automation.update":       s.update,
+			"automation.create":       s.create,
+			"automation.preview":      s.preview,
+			"automation.renew_secret": s.renew,
+		},
 	}
+}
+
+// jobs is the schedule of a program in the types of the pages.
+type jobs struct {
+	*schedule.Scheduler
+
+	data    string // folder with the keys of triggers
+	secrets *httpsafe.Registry
+}
+
+// jobs is the schedule in the types of the pages.
+func (p *Program) jobs() jobs {
+	return jobs{Scheduler: p.Schedule, data: p.DataDir, secrets: p.Secrets}
+}
+
+func (s Schedule) jobs(ctx context.Context) (jobs, error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return jobs{}, err
+	}
+	return now.jobs(), nil
 }
 
 // The kinds of automations.
@@ -113,24 +144,23 @@ const (
 	calendarRuns = 100 // of one job
 )
 
-// allAutomations are all; with ?days=N also their runs within that time.
-func (d *API) allAutomations(ctx context.Context, r *http.Request) (any, error) {
+// all lists them; with ?days=N also their runs within that time.
+func (s Schedule) all(ctx context.Context, r *http.Request) (any, error) {
 	days, err := number(r, "days", 0)
 	if err != nil {
 		return nil, err
 	}
-	h, err := d.Backend(ctx)
+	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now := d.now()
-	end := now.AddDate(0, 0, min(days, calendarDays))
-	return d.listAutomations(ctx, func(a *automation) bool {
+	end := s.Clock().AddDate(0, 0, min(days, calendarDays))
+	return j.list(ctx, func(a *automation) bool {
 		if days <= 0 || a.job == nil || !a.Enabled || a.Broken != "" || a.NextRun == "" {
 			return true
 		}
 		first := a.job.State.NextRunAtMS.Time()
-		more, _ := a.job.Schedule.Upcoming(calendarRuns-1, first, a.job.CreatedAtMS.Time(), h.Schedule.Location) // a job that is not broken has some
+		more, _ := a.job.Schedule.Upcoming(calendarRuns-1, first, a.job.CreatedAtMS.Time(), j.Location) // a job that is not broken has some
 		for _, at := range append([]time.Time{first}, more...) {
 			if at.Before(end) {
 				a.Upcoming = append(a.Upcoming, stamp(at))
@@ -140,19 +170,19 @@ func (d *API) allAutomations(ctx context.Context, r *http.Request) (any, error) 
 	})
 }
 
-// sessionAutomations are those that deliver into a conversation, and the job
-// whose own conversation it is.
-func (d *API) sessionAutomations(ctx context.Context, r *http.Request) (any, error) {
-	key := r.PathValue("key")
-	return d.listAutomations(ctx, func(a *automation) bool { return a.delivers(key) || a.SessionKey == key })
-}
-
-func (d *API) listAutomations(ctx context.Context, want func(*automation) bool) (any, error) {
-	h, err := d.Backend(ctx)
+// ofSession lists those that deliver into a conversation, and the job whose own
+// conversation it is.
+func (s Schedule) ofSession(ctx context.Context, r *http.Request) (any, error) {
+	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := h.automations(ctx, want)
+	key := r.PathValue("key")
+	return j.list(ctx, func(a *automation) bool { return a.delivers(key) || a.SessionKey == key })
+}
+
+func (j jobs) list(ctx context.Context, want func(*automation) bool) (any, error) {
+	all, err := j.automations(ctx, want)
 	if err != nil {
 		return nil, unwilling(err)
 	}
@@ -160,60 +190,60 @@ func (d *API) listAutomations(ctx context.Context, want func(*automation) bool) 
 }
 
 // automations are the jobs, the next one first, and then the triggers.
-func (h *Backend) automations(ctx context.Context, want func(*automation) bool) ([]automation, error) {
+func (j jobs) automations(ctx context.Context, want func(*automation) bool) ([]automation, error) {
 	out := []automation{}
-	jobs, err := h.Schedule.List(ctx)
+	list, err := j.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i := range jobs {
-		if a := h.job(&jobs[i]); want(&a) {
+	for i := range list {
+		if a := j.job(&list[i]); want(&a) {
 			out = append(out, a)
 		}
 	}
-	triggers, err := h.Schedule.Triggers.List(ctx)
+	triggers, err := j.Triggers.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for i := range triggers {
-		if a := h.trigger(&triggers[i]); want(&a) {
+		if a := j.trigger(&triggers[i]); want(&a) {
 			out = append(out, a)
 		}
 	}
 	return out, nil
 }
 
-func (h *Backend) job(j *schedule.Job) automation {
-	r := j.Payload.Route()
+func (j jobs) job(of *schedule.Job) automation {
+	r := of.Payload.Route()
 	a := automation{
-		Kind: kindJob, ID: j.ID, Name: j.Name, Message: h.redact(j.Payload.Message), Enabled: j.Enabled, Protected: j.Protected(),
-		Running: j.State.Pending != nil, CatchUp: j.CatchUp, TimeoutS: j.TimeoutS,
-		target: target{Channel: r.Channel, ChatID: r.ChatID, SessionKey: j.Session(), Deliver: j.Payload.Deliver, bound: j.Payload.SessionKey},
+		Kind: kindJob, ID: of.ID, Name: of.Name, Message: j.secrets.Redact(of.Payload.Message), Enabled: of.Enabled, Protected: of.Protected(),
+		Running: of.State.Pending != nil, CatchUp: of.CatchUp, TimeoutS: of.TimeoutS,
+		target: target{Channel: r.Channel, ChatID: r.ChatID, SessionKey: of.Session(), Deliver: of.Payload.Deliver, bound: of.Payload.SessionKey},
 		outcome: outcome{
-			LastRun: stamp(j.State.LastRunAtMS.Time()), LastStatus: string(j.State.LastStatus),
-			LastError: h.redact(string(j.State.LastError)), History: h.runs(tail(j.State.RunHistory)),
+			LastRun: stamp(of.State.LastRunAtMS.Time()), LastStatus: string(of.State.LastStatus),
+			LastError: j.secrets.Redact(string(of.State.LastError)), History: j.runs(tail(of.State.RunHistory)),
 		},
-		CreatedAt: stamp(j.CreatedAtMS.Time()), UpdatedAt: stamp(j.UpdatedAtMS.Time()), job: j,
+		CreatedAt: stamp(of.CreatedAtMS.Time()), UpdatedAt: stamp(of.UpdatedAtMS.Time()), job: of,
 	}
-	if a.Broken = j.Broken(); a.Broken != "" {
+	if a.Broken = of.Broken(); a.Broken != "" {
 		return a
 	}
-	t := j.Schedule
-	a.When, a.NextRun = t.Describe(h.Schedule.Location).String(), stamp(j.State.NextRunAtMS.Time())
+	t := of.Schedule
+	a.When, a.NextRun = t.Describe(j.Location).String(), stamp(of.State.NextRunAtMS.Time())
 	a.Schedule = &timing{EverySeconds: float64(t.EveryMS) / 1000, Cron: string(t.Expr), At: stamp(t.AtMS.Time()), TZ: string(t.TZ)}
-	if u := j.State.Undelivered; u != nil {
+	if u := of.State.Undelivered; u != nil {
 		a.Undelivered = u.Cause
 	}
 	return a
 }
 
-func (h *Backend) trigger(t *schedule.Trigger) automation {
+func (j jobs) trigger(t *schedule.Trigger) automation {
 	return automation{
-		Kind: kindTrigger, ID: t.ID, Name: t.Name, Message: h.redact(string(t.LastMessage)), Enabled: t.Enabled, Running: t.LastStatus == "queued",
+		Kind: kindTrigger, ID: t.ID, Name: t.Name, Message: j.secrets.Redact(string(t.LastMessage)), Enabled: t.Enabled, Running: t.LastStatus == "queued",
 		target: target{Channel: t.Channel, ChatID: t.ChatID, SessionKey: t.SessionKey, Deliver: true, bound: t.SessionKey},
 		outcome: outcome{
 			LastRun: stamp(t.LastRunAtMS.Time()), LastStatus: string(t.LastStatus),
-			LastError: h.redact(string(t.LastError)), History: h.runs(tail(t.RunHistory)),
+			LastError: j.secrets.Redact(string(t.LastError)), History: j.runs(tail(t.RunHistory)),
 		},
 		CreatedAt: stamp(t.CreatedAtMS.Time()), UpdatedAt: stamp(t.UpdatedAtMS.Time()), Command: "nanobot trigger " + t.ID + ` "what happened"`,
 	}
@@ -222,11 +252,11 @@ func (h *Backend) trigger(t *schedule.Trigger) automation {
 // tail are the last runs.
 func tail(all []schedule.Run) []schedule.Run { return all[max(0, len(all)-historyTail):] }
 
-func (h *Backend) runs(all []schedule.Run) []ran {
+func (j jobs) runs(all []schedule.Run) []ran {
 	out := []ran{}
 	for _, r := range all {
 		out = append(out, ran{
-			At: stamp(r.RunAtMS.Time()), Status: r.Status, DurationMS: int64(r.DurationMS), Error: h.redact(string(r.Error)),
+			At: stamp(r.RunAtMS.Time()), Status: r.Status, DurationMS: int64(r.DurationMS), Error: j.secrets.Redact(string(r.Error)),
 			Note: r.Note, Silent: r.Silent, Tokens: r.Tokens, CostUSD: r.CostUSD,
 		})
 	}

@@ -47,7 +47,7 @@ func TestAutomations(t *testing.T) {
 	if got := read[automations](t, h, "webui/automations"); got.Automations == nil || len(got.Automations) != 0 {
 		t.Errorf("none: %+v", got)
 	}
-	id := addJob(t, h, "a", "Tell the weather, sk-hush")
+	id := addJob(t, h, "a", "Tell the weather, sk-hush-0123456789")
 	addJob(t, h, "b", "Tell the news")
 	trg, err := h.Schedule.Triggers.Add(t.Context(), "deploys", room("a"), "")
 	must(t, err)
@@ -61,7 +61,7 @@ func TestAutomations(t *testing.T) {
 	}
 	j, tr := here[0], here[1]
 	if j.When != "cron: 0 8 * * * (Europe/Berlin)" || j.NextRun != "2026-05-05T06:00:00Z" || !j.Enabled || j.Protected || !j.Deliver ||
-		*j.Schedule != (timing{Cron: "0 8 * * *", TZ: "Europe/Berlin"}) || j.Message != "Tell the weather, [redacted]" || j.History == nil || j.SessionKey != "cron:"+id {
+		*j.Schedule != (timing{Cron: "0 8 * * *", TZ: "Europe/Berlin"}) || j.Message != "Tell the weather, [redacted:key]" || j.History == nil || j.SessionKey != "cron:"+id {
 		t.Errorf("job = %+v, %+v", j, j.Schedule)
 	}
 	if tr.Command != `nanobot trigger `+trg.ID+` "what happened"` || tr.Name != "deploys" || tr.Schedule != nil {

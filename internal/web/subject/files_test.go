@@ -25,7 +25,7 @@ func TestPreview(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	png := "\x89PNG\r\n\x1a\n" + strings.Repeat("\x00p", 100)
-	h.write(t, "notes/a.md", "# Grüße\nsk-hush\n")
+	h.write(t, "notes/a.md", "# Grüße\nsk-hush-0123456789\n")
 	h.write(t, "cat.png", png)
 	h.write(t, "big.png", png+strings.Repeat("x", 400<<10))
 	h.write(t, "long.txt", strings.Repeat("a", 384<<10-1)+"ü and more")
@@ -56,7 +56,7 @@ func TestPreview(t *testing.T) {
 			}
 		}
 	}
-	if f := read[file](t, h, at+"notes/a.md"); *f.Content != "# Grüße\n[redacted]\n" {
+	if f := read[file](t, h, at+"notes/a.md"); *f.Content != "# Grüße\n[redacted:key]\n" {
 		t.Errorf("content = %q", *f.Content)
 	}
 	if f := read[file](t, h, at+"long.txt"); len(*f.Content) != 384<<10-1 || f.MIME != "text/plain" {
