@@ -7,7 +7,7 @@ export GOFLAGS := $(strip $(GOFLAGS) $(shell cat deploy/build.flags))
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs exports deps deps-check hooks tools-test shape release clean help
+.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs deps deps-check hooks tools-test shape release clean help
 
 # The linter runs all of go vet's checks, so that check has no vet of its own.
 check: fmt-check lint deps-check web-check tools-test tests race-shared web-test ## the definition of done; of the browser tests those that take three minutes
@@ -108,9 +108,6 @@ update: ## rewrite golden files
 
 docs: ## rewrite the generated parts of docs/
 	$(GO) test ./test/arch -run 'TestConfigReference|TestDataFolderPage' -update
-
-exports: ## take names off test/arch/exports.txt that are used by now
-	$(GO) test ./test/arch -run TestRemoveUsedExports -count=1 -update
 
 # Packages of others that end up in the binary, on any system.
 LINKED = for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | grep -v "^$$($(GO) list -m)" | sort -u

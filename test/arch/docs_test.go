@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
-	"github.com/nanobot-go/nanobot/internal/llm/demo"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
@@ -179,20 +178,6 @@ func compareDocument(t *testing.T, command, file, want string) {
 	}
 	if d := cmp.Diff(want, string(got)); d != "" {
 		t.Errorf("%s is stale; run %s (-want +got):\n%s", file, command, d)
-	}
-}
-
-func TestDemoPageListsAllPhrases(t *testing.T) {
-	page, err := os.ReadFile("docs/reference/demo.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range demo.Phrases() {
-		for _, phrase := range []string{p.English, p.Chinese, p.Does} {
-			if !strings.Contains(string(page), phrase) {
-				t.Errorf("docs/reference/demo.md does not mention %q", phrase)
-			}
-		}
 	}
 }
 

@@ -165,13 +165,13 @@ func AppendLines(f *os.File, size int64, data []byte) error {
 		return nil
 	}
 	if cut := f.Truncate(size); cut != nil {
-		return fmt.Errorf("%w: %w", ErrLogBroken, errors.Join(err, cut))
+		return fmt.Errorf("%w: %w", errLogBroken, errors.Join(err, cut))
 	}
 	return err
 }
 
-// ErrLogBroken says that a failed append may have left a torn line behind.
-var ErrLogBroken = errors.New("the log may end in a torn line")
+// errLogBroken says that a failed append may have left a torn line behind.
+var errLogBroken = errors.New("the log may end in a torn line")
 
 // SameTail reports whether the bytes of r before end are exactly tail.
 func SameTail(r io.ReaderAt, end int64, tail []byte) (bool, error) {

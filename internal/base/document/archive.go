@@ -37,13 +37,13 @@ func openArchive(in *input) (*archive, error) {
 		return nil, problem(ErrTooLarge, "more than %d parts", maxMembers)
 	}
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are only looked up, never written
-		return nil, problem(ErrMalformed, "not a readable zip archive; the file is damaged or something else")
+		return nil, problem(errMalformed, "not a readable zip archive; the file is damaged or something else")
 	}
 	dir.open = true
 	z := &archive{in: in, members: make(map[string]*zip.File, len(r.File)), memberLimit: maxMemberBytes, totalLimit: maxTotalBytes}
 	for _, f := range r.File {
 		if f.Flags&1 != 0 {
-			return nil, problem(ErrEncrypted, "its parts are encrypted; save it again without a password")
+			return nil, problem(errEncrypted, "its parts are encrypted; save it again without a password")
 		}
 		name := strings.ToLower(strings.TrimPrefix(strings.ReplaceAll(f.Name, `\`, "/"), "/"))
 		if z.members[name] == nil {
@@ -109,11 +109,11 @@ type part struct {
 func (z *archive) open(name string) (*part, error) {
 	f := z.members[strings.ToLower(name)]
 	if f == nil {
-		return nil, problem(ErrMalformed, "the part %s is missing", name)
+		return nil, problem(errMalformed, "the part %s is missing", name)
 	}
 	r, err := f.Open()
 	if errors.Is(err, zip.ErrAlgorithm) {
-		return nil, problem(ErrUnsupported, "the part %s is compressed in an unusual way", name)
+		return nil, problem(errUnsupported, "the part %s is compressed in an unusual way", name)
 	}
 	if err != nil {
 		return nil, z.wrap(err)
@@ -134,7 +134,7 @@ func (p *part) next() (xml.Token, error) {
 		p.m.token = 0
 		if err != nil {
 			if errors.Is(err, io.EOF) && p.depth > 0 {
-				return nil, problem(ErrMalformed, "a part ends too early")
+				return nil, problem(errMalformed, "a part ends too early")
 			}
 			return nil, p.m.z.wrap(err)
 		}
@@ -146,13 +146,13 @@ func (p *part) next() (xml.Token, error) {
 			return t, nil
 		case xml.EndElement:
 			if p.depth--; p.depth < 0 {
-				return nil, problem(ErrMalformed, "end tags without start")
+				return nil, problem(errMalformed, "end tags without start")
 			}
 			return t, nil
 		case xml.CharData:
 			return t, nil
 		case xml.Directive:
-			return nil, problem(ErrMalformed, "a DOCTYPE, which such files never need")
+			return nil, problem(errMalformed, "a DOCTYPE, which such files never need")
 		}
 	}
 }
@@ -192,13 +192,13 @@ func (z *archive) each(name string, fn func(p *part, e xml.StartElement) error) 
 
 // wrap words errors of the decoders; ours and the deadline's pass.
 func (z *archive) wrap(err error) error {
-	if _, ok := errors.AsType[*Error](err); ok || errors.Is(err, io.EOF) || z.in.ctx.Err() != nil {
+	if _, ok := errors.AsType[*failure](err); ok || errors.Is(err, io.EOF) || z.in.ctx.Err() != nil {
 		return err
 	}
 	if se, ok := errors.AsType[*xml.SyntaxError](err); ok {
-		return problem(ErrMalformed, "bad XML: %s", se.Msg)
+		return problem(errMalformed, "bad XML: %s", se.Msg)
 	}
-	return problem(ErrMalformed, "a part cannot be decompressed: %v", err)
+	return problem(errMalformed, "a part cannot be decompressed: %v", err)
 }
 
 // attr is the value of an attribute, by name without prefix.
@@ -262,7 +262,7 @@ func (z *archive) main(usual string) (string, error) {
 		return name, nil
 	}
 	if !z.has(usual) {
-		return "", problem(ErrMalformed, "the part %s is missing; this is another kind of file", usual)
+		return "", problem(errMalformed, "the part %s is missing; this is another kind of file", usual)
 	}
 	return usual, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // Attachment reads the text of a file that was sent: a document as Extract does
 // with its default limits, or a plain text file by the usual extensions, as
-// UTF-8 or else Latin-1. Anything else is ErrUnsupported. The text is data,
+// UTF-8 or else Latin-1. Anything else is errUnsupported. The text is data,
 // never instructions.
 func Attachment(ctx context.Context, name string, r io.ReaderAt, size int64) (Text, error) {
 	if !isText(name) {
@@ -20,7 +20,7 @@ func Attachment(ctx context.Context, name string, r io.ReaderAt, size int64) (Te
 		return Text{}, problem(ErrTooLarge, "%d MB; at most %d MB are read", size/1_000_000, maxFileBytes/1_000_000)
 	}
 	in := &input{ctx: ctx, r: r, size: size}
-	data, err := io.ReadAll(io.NewSectionReader(in, 0, min(size, utf8.UTFMax*DefaultMaxChars)))
+	data, err := io.ReadAll(io.NewSectionReader(in, 0, min(size, utf8.UTFMax*defaultMaxChars)))
 	if err != nil {
 		return Text{}, err
 	}
@@ -34,12 +34,12 @@ func Attachment(ctx context.Context, name string, r io.ReaderAt, size int64) (Te
 	}
 	s := string(data)
 	if bytes.IndexByte(data, 0) >= 0 {
-		return Text{}, problem(ErrUnsupported, "not text although its name says so")
+		return Text{}, problem(errUnsupported, "not text although its name says so")
 	}
 	if !utf8.Valid(data) {
 		s = latin1(data)
 	}
-	out := &output{left: DefaultMaxChars}
+	out := &output{left: defaultMaxChars}
 	full := errors.Is(out.write("", s), errFull)
 	return Text{Content: out.b.String(), Cut: full || !whole}, nil
 }

@@ -26,35 +26,35 @@ const (
 
 // The defaults of Options, which are also the limits for attachments.
 const (
-	DefaultMaxChars = 200_000
+	defaultMaxChars = 200_000
 	defaultMaxPages = 100
 )
 
 // The reasons a document has no text for us. Every error of Extract other than
-// a cancelled context is an *Error that wraps one of them.
+// a cancelled context is a failure that wraps one of them.
 var (
-	// ErrMalformed means that the file is damaged or not what its name says.
-	ErrMalformed = errors.New("malformed document")
-	// ErrEncrypted means that a password is needed.
-	ErrEncrypted = errors.New("encrypted document")
+	// errMalformed means that the file is damaged or not what its name says.
+	errMalformed = errors.New("malformed document")
+	// errEncrypted means that a password is needed.
+	errEncrypted = errors.New("encrypted document")
 	// ErrTooLarge means that the file, or what it decompresses to, is over a limit.
 	ErrTooLarge = errors.New("document too large")
 	// ErrTooSlow means that reading took longer than ten seconds.
 	ErrTooSlow = errors.New("document takes too long to read")
 	// ErrNoSuchPage means that the wanted pages are not in the document.
 	ErrNoSuchPage = errors.New("no such page")
-	// ErrUnsupported means that the format is not one we read.
-	ErrUnsupported = errors.New("unsupported format")
+	// errUnsupported means that the format is not one we read.
+	errUnsupported = errors.New("unsupported format")
 )
 
-// Error says what is wrong with a document, in words for whoever asked for it.
-type Error struct {
+// failure says what is wrong with a document, in words for whoever asked for it.
+type failure struct {
 	Format Format
 	Kind   error // one of the Err... values
 	Detail string
 }
 
-func (e *Error) Error() string {
+func (e *failure) Error() string {
 	if e.Format == None {
 		return e.Detail
 	}
@@ -62,10 +62,10 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the kind.
-func (e *Error) Unwrap() error { return e.Kind }
+func (e *failure) Unwrap() error { return e.Kind }
 
 func problem(kind error, format string, args ...any) error {
-	return &Error{Kind: kind, Detail: fmt.Sprintf(format, args...)}
+	return &failure{Kind: kind, Detail: fmt.Sprintf(format, args...)}
 }
 
 // Format is a kind of document.
@@ -122,7 +122,7 @@ func extension(name string) string {
 
 // Options says how much of a document is wanted.
 type Options struct {
-	// MaxChars bounds the text, in characters; 0 means DefaultMaxChars.
+	// MaxChars bounds the text, in characters; 0 means defaultMaxChars.
 	MaxChars int
 	// From and To choose pages of a PDF, slides or sheets, counted from 1; 0
 	// means from the first and to the last.
@@ -153,31 +153,31 @@ type Text struct {
 
 // Extract reads the document r of size bytes. The name decides the format, as
 // in Detect. It ends after ten seconds or with ctx, and turns a panic of a
-// parser into ErrMalformed.
+// parser into errMalformed.
 func Extract(ctx context.Context, name string, r io.ReaderAt, size int64, o Options) (t Text, err error) {
 	head := make([]byte, 8)
 	n, _ := r.ReadAt(head, 0)
 	format := Detect(name, head[:n])
 	defer func() {
 		if p := recover(); p != nil {
-			t, err = Text{}, problem(ErrMalformed, "damaged in a way the reader did not expect (%v)", short(p))
+			t, err = Text{}, problem(errMalformed, "damaged in a way the reader did not expect (%v)", short(p))
 		}
-		if e, ok := errors.AsType[*Error](err); ok && e.Format == None {
+		if e, ok := errors.AsType[*failure](err); ok && e.Format == None {
 			e.Format = format
 		}
 	}()
 	switch {
 	case format == None:
-		return Text{}, problem(ErrUnsupported, "not a PDF, Word, Excel or PowerPoint file")
+		return Text{}, problem(errUnsupported, "not a PDF, Word, Excel or PowerPoint file")
 	case size == 0:
-		return Text{}, problem(ErrMalformed, "the file is empty")
+		return Text{}, problem(errMalformed, "the file is empty")
 	case size > maxFileBytes:
 		return Text{}, problem(ErrTooLarge, "%d MB; at most %d MB are read", size/1_000_000, maxFileBytes/1_000_000)
 	case format != PDF && bytes.HasPrefix(head, []byte("\xd0\xcf\x11\xe0")):
-		return Text{}, problem(ErrEncrypted, "protected with a password, or in the old binary format; save it again without a password as %s", extension(name))
+		return Text{}, problem(errEncrypted, "protected with a password, or in the old binary format; save it again without a password as %s", extension(name))
 	}
 	if o.MaxChars <= 0 {
-		o.MaxChars = DefaultMaxChars
+		o.MaxChars = defaultMaxChars
 	}
 	if o.MaxPages <= 0 {
 		o.MaxPages = defaultMaxPages

@@ -102,7 +102,7 @@ func openPDF(in *input) (*pdf, error) {
 	}
 	i := bytes.Index(head, []byte("%PDF-"))
 	if i < 0 {
-		return nil, problem(ErrMalformed, "not a PDF file although its name says so")
+		return nil, problem(errMalformed, "not a PDF file although its name says so")
 	}
 	d.shift = int64(i)
 	err := d.readXref()
@@ -129,7 +129,7 @@ func openPDF(in *input) (*pdf, error) {
 		}
 	}
 	if d.catalog() == nil {
-		return nil, problem(ErrMalformed, "damaged: it has no list of pages")
+		return nil, problem(errMalformed, "damaged: it has no list of pages")
 	}
 	return d, nil
 }
@@ -189,7 +189,7 @@ func (d *pdf) objectAt(at int64) (num int, o object, err error) {
 		}
 		n, isInt := t.(int)
 		if _, wantInt := want.(int); wantInt != isInt || !isInt && t != want {
-			return 0, nil, problem(ErrMalformed, "no object at offset %d", at)
+			return 0, nil, problem(errMalformed, "no object at offset %d", at)
 		}
 		switch i {
 		case 0:

@@ -38,7 +38,7 @@ const padding = "\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x0
 
 // unlock finds the key of an encrypted file whose password is empty.
 func (d *pdf) unlock() error {
-	locked := problem(ErrEncrypted, "protected with a password; make a copy without encryption, for example with: qpdf --decrypt in.pdf out.pdf")
+	locked := problem(errEncrypted, "protected with a password; make a copy without encryption, for example with: qpdf --decrypt in.pdf out.pdf")
 	enc, ok := d.resolve(d.trailer["Encrypt"]).(dict)
 	if !ok || d.resolve(enc["Filter"]) != name("Standard") {
 		return locked

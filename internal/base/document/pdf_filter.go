@@ -38,7 +38,7 @@ func (d *pdf) decode(s stream) (io.Reader, error) {
 			r = &runLength{r: bufio.NewReader(r)}
 		case "Crypt": // encrypted in another way than the rest, which is: not at all
 		default:
-			return nil, problem(ErrUnsupported, "a stream packed with %.40q", string(n))
+			return nil, problem(errUnsupported, "a stream packed with %.40q", string(n))
 		}
 		r = &timed{d.in, r} // each stage may swell what it gets a thousandfold
 	}

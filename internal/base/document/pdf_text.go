@@ -131,7 +131,7 @@ func (w *painter) run(r io.Reader) {
 		l.budget = maxElements
 		o, err := l.next()
 		if err != nil {
-			if _, ours := errors.AsType[*Error](err); ours && l.err == nil {
+			if _, ours := errors.AsType[*failure](err); ours && l.err == nil {
 				continue // an object over a limit; what follows may be fine
 			}
 			return

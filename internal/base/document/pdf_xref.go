@@ -13,7 +13,7 @@ func (d *pdf) readXref() error {
 	}
 	i := bytes.LastIndex(tail, []byte("startxref"))
 	if i < 0 {
-		return problem(ErrMalformed, "no startxref")
+		return problem(errMalformed, "no startxref")
 	}
 	at, _ := newLexer(bytes.NewReader(tail[i+9:]), 0, false).next()
 	next, ok := at.(int)
@@ -38,7 +38,7 @@ func (d *pdf) readXref() error {
 		next, ok = t["Prev"].(int)
 	}
 	if d.trailer["Root"] == nil {
-		return problem(ErrMalformed, "no Root")
+		return problem(errMalformed, "no Root")
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (d *pdf) readSection(at int64) (dict, error) {
 	}
 	s, ok := o.(stream)
 	if !ok {
-		return nil, problem(ErrMalformed, "no cross-reference table at offset %d", at)
+		return nil, problem(errMalformed, "no cross-reference table at offset %d", at)
 	}
 	return s.dict, d.readXrefStream(s)
 }
@@ -93,7 +93,7 @@ func (d *pdf) readTable(l *lexer) (dict, error) {
 		n, err := l.token(0)
 		count, ok2 := n.(int)
 		if err != nil || !ok || !ok2 {
-			return nil, problem(ErrMalformed, "damaged cross-reference table")
+			return nil, problem(errMalformed, "damaged cross-reference table")
 		}
 		for i := range count {
 			off, err1 := l.token(0)
@@ -101,7 +101,7 @@ func (d *pdf) readTable(l *lexer) (dict, error) {
 			kind, err3 := l.token(0)
 			at, ok := off.(int)
 			if err1 != nil || err2 != nil || err3 != nil || !ok {
-				return nil, problem(ErrMalformed, "damaged cross-reference table")
+				return nil, problem(errMalformed, "damaged cross-reference table")
 			}
 			p := place{kind: free}
 			if kind == keyword("n") {
@@ -116,7 +116,7 @@ func (d *pdf) readTable(l *lexer) (dict, error) {
 	o, err := l.next()
 	t, ok := o.(dict)
 	if err != nil || !ok {
-		return nil, problem(ErrMalformed, "damaged trailer")
+		return nil, problem(errMalformed, "damaged trailer")
 	}
 	return t, nil
 }
@@ -129,12 +129,12 @@ func (d *pdf) readXrefStream(s stream) error {
 	for i := range min(len(w), 3) {
 		widths[i], _ = w[i].(int)
 		if widths[i] < 0 || widths[i] > 8 {
-			return problem(ErrMalformed, "damaged cross-reference stream")
+			return problem(errMalformed, "damaged cross-reference stream")
 		}
 		size += widths[i]
 	}
 	if size == 0 {
-		return problem(ErrMalformed, "damaged cross-reference stream")
+		return problem(errMalformed, "damaged cross-reference stream")
 	}
 	total, _ := s.dict["Size"].(int)
 	index, ok := s.dict["Index"].(array)
@@ -185,7 +185,7 @@ func entryPlace(b []byte, widths [3]int) place {
 // tables are missing or wrong. It happens once at most.
 func (d *pdf) rebuild() error {
 	if d.rebuilt {
-		return problem(ErrMalformed, "damaged beyond repair")
+		return problem(errMalformed, "damaged beyond repair")
 	}
 	d.rebuilt = true
 	d.where, d.trailer = nil, dict{}

@@ -175,7 +175,7 @@ func (g *guard) control(network, address string, _ syscall.RawConn) error {
 	if err := checkPort(ap.Port()); err != nil {
 		return err
 	}
-	return g.o.CheckAddr(ap.Addr())
+	return g.o.checkAddr(ap.Addr())
 }
 
 // precheck looks at the addresses of a name that a proxy will resolve again. A
@@ -194,7 +194,7 @@ func (g *guard) precheck(ctx context.Context, host string) error {
 		return ctx.Err() // not resolvable here, unless the context ended
 	}
 	for _, a := range addrs {
-		if err := g.o.CheckAddr(a); err != nil {
+		if err := g.o.checkAddr(a); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,7 @@ func (o GuardOptions) checkHost(raw string) error {
 	host := normalHost(raw)
 	refuse := func(reason string) error { return &BlockedError{Target: strconv.Quote(raw), Reason: reason} }
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return o.CheckAddr(addr)
+		return o.checkAddr(addr)
 	}
 	if len(host) == 0 || len(host) > 253 {
 		return refuse("not a host name")
@@ -129,10 +129,10 @@ var badPorts = sync.OnceValue(func() []uint16 {
 	}
 })
 
-// CheckAddr refuses addresses that are not public, in every form IPv6 knows to
+// checkAddr refuses addresses that are not public, in every form IPv6 knows to
 // write an IPv4 address. Allow is compared with both the outer and the decoded
 // address.
-func (o GuardOptions) CheckAddr(addr netip.Addr) error {
+func (o GuardOptions) checkAddr(addr netip.Addr) error {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return &BlockedError{Target: addr.String(), Reason: "an address with a zone belongs to the local network"}
 	}

@@ -70,9 +70,6 @@ type Access struct {
 	used traffic
 }
 
-// Anywhere is a Decide that allows every public host.
-func Anywhere(context.Context, HostRequest) (Reach, error) { return ReachFull, nil }
-
 // Traffic holds what a client of the proxy did.
 type Traffic struct {
 	Hosts    []string // that were reached, sorted

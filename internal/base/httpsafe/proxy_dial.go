@@ -46,7 +46,7 @@ func (p *Proxy) checkAddress(ap netip.AddrPort) error {
 	if slices.ContainsFunc(p.o.Addresses, func(r AddressRule) bool { return r.match(ap) }) {
 		return nil
 	}
-	if err := p.o.Guard.CheckAddr(ap.Addr()); err != nil {
+	if err := p.o.Guard.checkAddr(ap.Addr()); err != nil {
 		return err
 	}
 	allowed := slices.ContainsFunc(p.o.Guard.Allow, func(n netip.Prefix) bool { return contains(n, ap.Addr().Unmap()) })

@@ -1,7 +1,6 @@
 package httpsafe
 
 import (
-	"io"
 	"strings"
 )
 
@@ -60,33 +59,4 @@ func (s *Stream) emit(m *matcher, buf string, limit int) string {
 	}
 	s.held, s.covered = buf[limit:], at-limit
 	return b.String()
-}
-
-// Writer redacts what is written through it. Close writes what was held back
-// and leaves the underlying writer open.
-type Writer struct {
-	w io.Writer
-	s *Stream
-}
-
-// Writer makes a writer that redacts on the way to w.
-func (r *Registry) Writer(w io.Writer) *Writer { return &Writer{w, r.Stream()} }
-
-// Write implements io.Writer.
-func (w *Writer) Write(p []byte) (int, error) {
-	if out := w.s.Push(string(p)); out != "" {
-		if _, err := io.WriteString(w.w, out); err != nil {
-			return 0, err
-		}
-	}
-	return len(p), nil
-}
-
-// Close writes the rest.
-func (w *Writer) Close() error {
-	if out := w.s.Flush(); out != "" {
-		_, err := io.WriteString(w.w, out)
-		return err
-	}
-	return nil
 }

@@ -256,28 +256,6 @@ func TestStreamHoldsBackLittle(t *testing.T) {
 	}
 }
 
-func TestRedactWriter(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	w := registry("s3cret-value").Writer(&b)
-	for _, piece := range []string{"one s3cret", "-va", "lue two s3", "cret"} {
-		if n, err := w.Write([]byte(piece)); err != nil || n != len(piece) {
-			t.Fatalf("Write = %d, %v", n, err)
-		}
-	}
-	if err := w.Close(); err != nil || b.String() != "one [redacted:k0] two s3cret" {
-		t.Errorf("%q, %v", b.String(), err)
-	}
-	bad := registry("s3cret-value").Writer(failing{})
-	if _, err := bad.Write([]byte("hello")); err == nil {
-		t.Error("a lost write is not reported")
-	}
-}
-
-type failing struct{}
-
-func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
-
 func TestRegistryConcurrently(t *testing.T) {
 	t.Parallel()
 	r := &httpsafe.Registry{}

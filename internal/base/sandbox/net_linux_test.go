@@ -187,7 +187,8 @@ func serveProxy(t *testing.T, o httpsafe.GuardOptions) string {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- proxy.Serve(ctx, l, &httpsafe.Access{Decide: httpsafe.Anywhere}) }()
+	anywhere := func(context.Context, httpsafe.HostRequest) (httpsafe.Reach, error) { return httpsafe.ReachFull, nil }
+	go func() { done <- proxy.Serve(ctx, l, &httpsafe.Access{Decide: anywhere}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

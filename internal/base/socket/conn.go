@@ -82,7 +82,7 @@ func connect(ctx context.Context, o *Options) (*Conn, error) {
 	}
 
 	c.life, c.cut = context.WithCancelCause(ctx)
-	c.watch = time.AfterFunc(o.Silence, func() { c.fail(ErrSilent) })
+	c.watch = time.AfterFunc(o.Silence, func() { c.fail(errSilent) })
 	c.jobs.Go(c.read)
 	c.jobs.Go(c.write)
 	if o.Ping > 0 {
@@ -123,9 +123,6 @@ func (c *Conn) dial(ctx context.Context) error {
 	c.ws, c.wire, c.hide = conn, below.wire, t.redactor()
 	return nil
 }
-
-// Subprotocol is the one that the server chose; "" is none.
-func (c *Conn) Subprotocol() string { return c.ws.Subprotocol() }
 
 func (c *Conn) open(ctx context.Context) error {
 	if c.o.Open == nil {

@@ -19,11 +19,11 @@ var (
 	// ErrLost is wrapped by errors of Send, Call and Next after the connection
 	// ended, together with the reason.
 	ErrLost = errors.New("the connection is lost")
-	// ErrSilent ends a connection whose server does not answer any more.
-	ErrSilent = errors.New("the server does not answer any more")
-	// ErrTooLarge ends a connection whose server sends a larger frame than
+	// errSilent ends a connection whose server does not answer any more.
+	errSilent = errors.New("the server does not answer any more")
+	// errTooLarge ends a connection whose server sends a larger frame than
 	// MaxFrame.
-	ErrTooLarge = errors.New("the server sends a frame that is too large")
+	errTooLarge = errors.New("the server sends a frame that is too large")
 )
 
 // CloseError says that the server closed the connection.
@@ -75,9 +75,9 @@ func readError(err error, hide *strings.Replacer) error {
 	}
 	switch {
 	case errors.Is(err, ws.ErrMessageTooBig):
-		return ErrTooLarge
+		return errTooLarge
 	case errors.Is(err, net.ErrClosed): // by the library: it could not write
-		return ErrSilent
+		return errSilent
 	}
 	return fmt.Errorf("read from the server: %w", err)
 }

@@ -69,8 +69,8 @@ func (t *Think) Close() (visible, reasoning string) {
 	return visible, reasoning
 }
 
-// SplitThink separates a complete text by the rules of Think.
-func SplitThink(s string) (visible, reasoning string) {
+// splitThink separates a complete text by the rules of Think.
+func splitThink(s string) (visible, reasoning string) {
 	var t Think
 	v1, r1 := t.Feed(s)
 	v2, r2 := t.Close()
@@ -79,7 +79,7 @@ func SplitThink(s string) (visible, reasoning string) {
 
 // StripThink returns the visible part of a complete text.
 func StripThink(s string) string {
-	visible, _ := SplitThink(s)
+	visible, _ := splitThink(s)
 	return visible
 }
 

@@ -31,8 +31,8 @@ const (
 	lockWait       = 5 * time.Second  // for another process that writes the file
 )
 
-// ErrPairingSoon says that a person got a code a moment ago.
-var ErrPairingSoon = errors.New("this person received a pairing code a moment ago")
+// errPairingSoon says that a person got a code a moment ago.
+var errPairingSoon = errors.New("this person received a pairing code a moment ago")
 
 // ErrNoSuchCode refuses a code that is unknown or too old.
 var ErrNoSuchCode = errors.New("no open request has this code; codes are valid for 10 minutes")
@@ -170,7 +170,7 @@ func (b *Book) Ask(ctx context.Context, channel, sender string, aliases ...strin
 				return nil
 			}
 			if now-p.Pending[key].Created < pairingPause.Seconds() {
-				return ErrPairingSoon
+				return errPairingSoon
 			}
 		}
 

@@ -445,7 +445,7 @@ func (g *Gate) invite(ctx context.Context, v Visitor) {
 	code, err := g.o.Book.Ask(ctx, g.o.Name, v.IDs[0], v.IDs[1:]...)
 	if err != nil {
 		level := slog.LevelError
-		if errors.Is(err, ErrPairingSoon) {
+		if errors.Is(err, errPairingSoon) {
 			level = slog.LevelDebug
 		}
 		g.o.Log.Log(ctx, level, "no pairing code for a stranger", "channel", g.o.Name, "sender", v.IDs[0], "err", err)

@@ -15,13 +15,13 @@ type renderOptions struct {
 	Plain   bool // pass everything through untouched: for pipes, never for a terminal
 }
 
-// Renderer turns Markdown that arrives in pieces into terminal lines. It gives
+// renderer turns Markdown that arrives in pieces into terminal lines. It gives
 // out a line as soon as nothing that follows can change it: paragraphs row by
 // row, tables as a whole. Control characters in the text are spelled out, so
 // a model cannot move the cursor or set the title of the user's terminal. The
 // result depends only on the text, never on how it was cut into pieces. A
 // Renderer is for one goroutine.
-type Renderer struct {
+type renderer struct {
 	o     renderOptions
 	tint  attr   // added to every cell
 	buf   []byte // the source line still arriving
@@ -32,10 +32,10 @@ type Renderer struct {
 }
 
 // newRenderer returns a Renderer at the start of a text.
-func newRenderer(o renderOptions) *Renderer { return &Renderer{o: o} }
+func newRenderer(o renderOptions) *renderer { return &renderer{o: o} }
 
-// Write takes the next piece of text and returns the output that is final.
-func (r *Renderer) Write(delta string) string {
+// write takes the next piece of text and returns the output that is final.
+func (r *renderer) write(delta string) string {
 	if r.o.Plain {
 		return delta
 	}
@@ -44,14 +44,14 @@ func (r *Renderer) Write(delta string) string {
 
 // Close ends the text and returns what was still held back. The Renderer can
 // then be used for another text.
-func (r *Renderer) Close() string {
+func (r *renderer) Close() string {
 	if r.o.Plain {
 		return ""
 	}
 	return encodeLines(r.finish(), !r.o.NoColor)
 }
 
-func (r *Renderer) feed(delta string) []line {
+func (r *renderer) feed(delta string) []line {
 	var out []line
 	for {
 		head, tail, ok := strings.Cut(delta, "\n")
@@ -64,7 +64,7 @@ func (r *Renderer) feed(delta string) []line {
 	}
 }
 
-func (r *Renderer) finish() []line {
+func (r *renderer) finish() []line {
 	var out []line
 	if len(r.buf) > 0 || r.begun != nil {
 		out = r.source(string(r.buf))
@@ -75,7 +75,7 @@ func (r *Renderer) finish() []line {
 }
 
 // idle reports whether nothing is held back, nor a block open.
-func (r *Renderer) idle() bool {
+func (r *renderer) idle() bool {
 	return len(r.buf) == 0 && r.begun == nil && r.fence == "" && len(r.table) == 0
 }
 
@@ -83,7 +83,7 @@ func (r *Renderer) idle() bool {
 const maxPreviewBytes = 4 << 10
 
 // preview shows what is held back as it would look if the text ended here.
-func (r *Renderer) preview() []line {
+func (r *renderer) preview() []line {
 	c := *r
 	c.open = true
 	c.table = slices.Clone(r.table)
@@ -100,7 +100,7 @@ func (r *Renderer) preview() []line {
 }
 
 // source renders one complete line of the source.
-func (r *Renderer) source(src string) []line {
+func (r *renderer) source(src string) []line {
 	src = neutral(strings.TrimSuffix(src, "\r"))
 	if p := r.begun; p != nil {
 		r.begun = nil
@@ -133,7 +133,7 @@ func (r *Renderer) source(src string) []line {
 
 // code renders a line inside a fenced block: verbatim, indented, never wrapped,
 // so that what a user copies is what the model wrote.
-func (r *Renderer) code(src string) []line {
+func (r *renderer) code(src string) []line {
 	if mark, info := fenceStart(src); info == "" && mark != "" && mark[0] == r.fence[0] && len(mark) >= len(r.fence) {
 		r.fence = ""
 		return []line{r.frame("")}
@@ -141,7 +141,7 @@ func (r *Renderer) code(src string) []line {
 	return []line{append(blanks(2), styled(src, r.tint|cyan)...)}
 }
 
-func (r *Renderer) frame(info string) line {
+func (r *renderer) frame(info string) line {
 	const columns = 24
 	var l line
 	if info != "" {
@@ -169,7 +169,7 @@ func fenceStart(src string) (mark, info string) {
 }
 
 // block renders one line that is neither code nor a table.
-func (r *Renderer) block(src string) []line {
+func (r *renderer) block(src string) []line {
 	body, indent, prefix := r.unquote(src)
 	switch text, level := heading(body); {
 	case body == "":
@@ -188,7 +188,7 @@ func (r *Renderer) block(src string) []line {
 }
 
 // unquote takes the marks of quotes and the indentation from a line.
-func (r *Renderer) unquote(src string) (body string, indent, prefix line) {
+func (r *renderer) unquote(src string) (body string, indent, prefix line) {
 	for {
 		body = strings.TrimLeft(src, " \t")
 		indent = styled(src[:len(src)-len(body)], r.tint)
@@ -202,7 +202,7 @@ func (r *Renderer) unquote(src string) (body string, indent, prefix line) {
 
 // item splits a paragraph or list item into its text, what stands before its
 // first row, and what stands before the others.
-func (r *Renderer) item(body string, prefix line) (text string, first, rest line) {
+func (r *renderer) item(body string, prefix line) (text string, first, rest line) {
 	marker, text, ok := listItem(body)
 	if !ok {
 		return body, prefix, prefix
@@ -212,14 +212,14 @@ func (r *Renderer) item(body string, prefix line) (text string, first, rest line
 }
 
 // paragraph shows a line as it is, wrapped under its own indentation.
-func (r *Renderer) paragraph(src string) []line {
+func (r *renderer) paragraph(src string) []line {
 	body, first, rest := r.verbatim(src)
 	return wrap(styled(body, r.tint), r.o.Width, first, rest)
 }
 
 // verbatim splits a line that is shown as it is into its text and what stands
 // before its rows. The second column of an indented list stays a column.
-func (r *Renderer) verbatim(src string) (body string, first, rest line) {
+func (r *renderer) verbatim(src string) (body string, first, rest line) {
 	const widest = 32
 	body = strings.TrimLeft(src, " \t")
 	first = styled(src[:len(src)-len(body)], r.tint)
@@ -230,9 +230,9 @@ func (r *Renderer) verbatim(src string) (body string, first, rest line) {
 	return body, first, first
 }
 
-func (r *Renderer) inline(s string, a attr) line { return inliner{open: r.open}.line(s, r.tint|a) }
+func (r *renderer) inline(s string, a attr) line { return inliner{open: r.open}.line(s, r.tint|a) }
 
-func (r *Renderer) ruleWidth(prefix line) int {
+func (r *renderer) ruleWidth(prefix line) int {
 	if r.o.Width <= 0 {
 		return 40
 	}

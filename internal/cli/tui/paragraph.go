@@ -64,7 +64,7 @@ func (p *paragraph) append(render func(out line) line) {
 
 // advance gives out the rows of a long paragraph that nothing that follows can
 // change, so that its beginning does not wait for its end.
-func (r *Renderer) advance() []line {
+func (r *renderer) advance() []line {
 	if r.o.Width <= 0 || r.fence != "" || r.begun == nil && len(r.buf) < maxHeadBytes {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (r *Renderer) advance() []line {
 
 // flows reports whether the beginning of a line shows that it is a paragraph or
 // a list item.
-func (r *Renderer) flows(src string) bool {
+func (r *renderer) flows(src string) bool {
 	if r.o.Literal {
 		return strings.TrimLeft(src, " \t") != ""
 	}
@@ -110,7 +110,7 @@ func (r *Renderer) flows(src string) bool {
 }
 
 // begin starts a paragraph and returns the rest of the line.
-func (r *Renderer) begin(src string) (text string) {
+func (r *renderer) begin(src string) (text string) {
 	p := &paragraph{literal: r.o.Literal, tint: r.tint}
 	r.begun = p
 	if p.literal {

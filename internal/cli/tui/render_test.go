@@ -38,7 +38,7 @@ func render(o renderOptions, pieces ...string) string {
 	r := newRenderer(o)
 	var b strings.Builder
 	for _, p := range pieces {
-		b.WriteString(r.Write(p))
+		b.WriteString(r.write(p))
 	}
 	b.WriteString(r.Close())
 	return b.String()
@@ -141,7 +141,7 @@ func TestRendererStreams(t *testing.T) {
 		{"|-|-|\n|1|2|\n", "", "a │ b\n──┼──\n1 │ 2\n"},
 		{"end\n", "a │ b\n──┼──\n1 │ 2\nend\n", ""},
 	} {
-		if got := r.Write(c.in); got != c.want {
+		if got := r.write(c.in); got != c.want {
 			t.Errorf("Write(%q) = %q, want %q", c.in, got, c.want)
 		}
 		if got := encodeLines(r.preview(), false); got != c.preview {

@@ -12,7 +12,7 @@ const (
 
 // joinsTable reports whether src continues the table or the line that may turn
 // out to be the header of one.
-func (r *Renderer) joinsTable(src string) bool {
+func (r *renderer) joinsTable(src string) bool {
 	if len(r.table) == 1 {
 		return isDelimiter(src) && len(splitRow(src)) == len(splitRow(r.table[0]))
 	}
@@ -28,7 +28,7 @@ func hasBar(src string) bool { return strings.Contains(src[:min(len(src), maxHea
 func mayHead(src string) bool { return hasBar(src) && len(src) <= maxSpanBytes }
 
 // flushTable renders and forgets the lines held back for a table.
-func (r *Renderer) flushTable() []line {
+func (r *renderer) flushTable() []line {
 	src := r.table
 	r.table = nil
 	if len(src) < 2 {
@@ -157,7 +157,7 @@ func columnWidths(rows [][]line, width int) ([]int, bool) {
 	return w, true
 }
 
-func (r *Renderer) tableRow(row []line, widths []int, aligns []alignment) []line {
+func (r *renderer) tableRow(row []line, widths []int, aligns []alignment) []line {
 	columns := make([][]line, len(widths))
 	height := 1
 	for i := range widths {
@@ -192,7 +192,7 @@ func (r *Renderer) tableRow(row []line, widths []int, aligns []alignment) []line
 	return out
 }
 
-func (r *Renderer) tableRule(widths []int) line {
+func (r *renderer) tableRule(widths []int) line {
 	var l line
 	for i, w := range widths {
 		if i > 0 {

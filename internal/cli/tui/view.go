@@ -17,8 +17,8 @@ type view struct {
 	o       *Options
 	columns func() int
 
-	text     *Renderer // the segment being streamed, if any
-	thinking *Renderer // reasoning being streamed, if any
+	text     *renderer // the segment being streamed, if any
+	thinking *renderer // reasoning being streamed, if any
 	stream   string    // StreamID of text
 	headed   bool      // rows of the segment were given out, so what precedes it was, too
 	titled   bool      // the bot's name stands above this answer
@@ -193,7 +193,7 @@ func (v *view) rows(lines []line) []line {
 	return append(head, v.track(lines)...)
 }
 
-func (v *view) renderer(literal bool) *Renderer {
+func (v *view) renderer(literal bool) *renderer {
 	return newRenderer(renderOptions{Width: v.columns(), Literal: literal})
 }
 
@@ -227,7 +227,7 @@ func (v *view) later(show func() []line, seen ...line) []line {
 
 // catchUp shows what waited, unless a line is still arriving.
 func (v *view) catchUp() []line {
-	for _, r := range []*Renderer{v.thinking, v.text} {
+	for _, r := range []*renderer{v.thinking, v.text} {
 		if r != nil && !r.idle() {
 			return nil
 		}
@@ -264,7 +264,7 @@ func (v *view) end() []line {
 }
 
 // finishSegment returns the rest of what a renderer was given.
-func (v *view) finishSegment(r *Renderer) []line {
+func (v *view) finishSegment(r *renderer) []line {
 	r.o.Width = v.columns()
 	return v.rows(r.finish())
 }
@@ -285,7 +285,7 @@ func (v *view) preview() []line {
 	blank, titled, headed := v.blank, v.titled, v.headed
 	defer func() { v.blank, v.titled, v.headed = blank, titled, headed }()
 	var lines []line
-	for _, r := range []*Renderer{v.thinking, v.text} {
+	for _, r := range []*renderer{v.thinking, v.text} {
 		if r != nil {
 			r.o.Width = v.columns()
 			lines = v.rows(r.preview())

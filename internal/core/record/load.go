@@ -37,8 +37,8 @@ type Exchange struct {
 	answer   answerLine
 }
 
-// Response is the answer of an exchange, nil if there was none.
-func (e Exchange) Response() *llm.Response {
+// response is the answer of an exchange, nil if there was none.
+func (e Exchange) response() *llm.Response {
 	if e.answer.Message == nil {
 		return nil
 	}

@@ -130,7 +130,7 @@ func (x Exchange) play(yield func(llm.Event, error) bool) {
 		yield(llm.Event{}, err)
 		return
 	}
-	yield(llm.Event{Kind: llm.Done, Response: x.Response()}, nil)
+	yield(llm.Event{Kind: llm.Done, Response: x.response()}, nil)
 }
 
 // deltas yields the next pieces of a text and returns what is left of it.

@@ -37,11 +37,6 @@ const (
 	Cancelled     Stop = "cancelled"
 )
 
-// Stops lists every stop reason, for tables that must be complete.
-func Stops() []Stop {
-	return []Stop{Completed, ToolError, ModelError, EmptyFinal, MaxIterations, LoopDetected, OverBudget, Refused, Cancelled}
-}
-
 // Limits of one run; zero means the default or, where stated, no limit.
 type Limits struct {
 	Iterations      int           // model calls with tools; default 200

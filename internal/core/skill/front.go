@@ -87,8 +87,8 @@ func split(data string) (front, body string, found bool) {
 		}
 	}
 	body = strings.TrimSpace(body)
-	if len(body) > MaxBody {
-		at := MaxBody
+	if len(body) > maxBody {
+		at := maxBody
 		for at > 0 && body[at]&0xC0 == 0x80 {
 			at--
 		}

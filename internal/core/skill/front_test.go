@@ -201,7 +201,7 @@ func FuzzSkill(f *testing.F) {
 		if lines := strings.Count(summary, "\n"); s.Available() && !s.Always && lines != 1 || strings.ContainsFunc(s.Description, unicode.IsControl) || s.Description == "" {
 			t.Errorf("summary %q", summary)
 		}
-		if len(s.Body) > MaxBody+100 || len(s.Notes) > maxNotes+3 {
+		if len(s.Body) > maxBody+100 || len(s.Notes) > maxNotes+3 {
 			t.Errorf("body of %d bytes, %d notes", len(s.Body), len(s.Notes))
 		}
 		if problems, err := ValidateBuiltin(fstest.MapFS{"skills/x/SKILL.md": {Data: data}}, "x"); err != nil {

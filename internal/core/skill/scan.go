@@ -129,7 +129,7 @@ func (l *Library) readWorkspace(name string) ([]byte, error) {
 
 // readFile reads as much of a skill file as can matter.
 func readFile(root *diskio.Tree, file string) ([]byte, error) {
-	return root.ReadHead(file, maxFront+MaxBody+1)
+	return root.ReadHead(file, maxFront+maxBody+1)
 }
 
 func readBuiltin(tree fs.FS) []*entry {
@@ -146,7 +146,7 @@ func readBuiltin(tree fs.FS) []*entry {
 		}
 		e := &entry{skill: parse(d.Name(), string(data))}
 		e.skill.Source = FromBuiltin
-		e.skill.Path = Scheme + at
+		e.skill.Path = scheme + at
 		entries = append(entries, e)
 	}
 	return entries

@@ -30,11 +30,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
-// Scheme begins the address of a built-in file: Scheme + a path of BuiltinFS.
-const Scheme = "builtin://"
+// scheme begins the address of a built-in file: scheme + a path of BuiltinFS.
+const scheme = "builtin://"
 
-// MaxBody is the largest skill text in bytes; the rest of a longer one is cut.
-const MaxBody = 64 << 10
+// maxBody is the largest skill text in bytes; the rest of a longer one is cut.
+const maxBody = 64 << 10
 
 const (
 	fileName   = "SKILL.md"
@@ -94,8 +94,8 @@ type Skill struct { //nolint:recvcheck // describe fills it in, all else only re
 // Available reports whether everything the skill needs is there.
 func (s Skill) Available() bool { return s.Missing == "" }
 
-// Text is the form in which a skill's full text enters a prompt.
-func (s Skill) Text() string {
+// text is the form in which a skill's full text enters a prompt.
+func (s Skill) text() string {
 	title := "### Skill: " + s.Name
 	if s.Source == FromInstalled {
 		title += " (source: installed, third-party)"
@@ -174,15 +174,10 @@ func Open(o Options) *Library {
 // List returns all skills that are not disabled, sorted by name.
 func (l *Library) List() []Skill { return slices.Clone(l.refresh().skills) }
 
-// Summary lists the skills the model may load, grouped by source, one line
-// each. It is empty without skills and changes only when a skill does.
-func (l *Library) Summary() string { return l.refresh().summary }
-
-// Active is the full text of the always-skills that are available.
-func (l *Library) Active() string { return l.refresh().active }
-
-// Prompt returns Active, Summary and a Summary with short descriptions after
-// looking at the disk once.
+// Prompt returns the full text of the always-skills that are available, and a list
+// of the skills the model may load, grouped by source, one line each: once as they
+// are described, once with short descriptions. Both are empty without skills and
+// change only when a skill does.
 func (l *Library) Prompt() (active, summary, short string) {
 	snap := l.refresh()
 	return snap.active, snap.summary, snap.short
@@ -260,7 +255,7 @@ func (l *Library) refresh() *snapshot {
 		s := &next.skills[i]
 		s.Missing = l.missing(*s)
 		if s.Always && s.Available() {
-			active = append(active, s.Text())
+			active = append(active, s.text())
 		}
 		s.Body = ""
 	}
@@ -337,6 +332,6 @@ func (l *Library) summarise(skills []Skill, line int) string {
 	dir := filepath.Join(l.opts.Workspace, folder)
 	group(FromWorkspace, "### Workspace `"+dir+"`")
 	group(FromInstalled, "### source: installed (third-party) `"+dir+"`")
-	group(FromBuiltin, "### Built-in `"+Scheme+folder+"`")
+	group(FromBuiltin, "### Built-in `"+scheme+folder+"`")
 	return b.String()
 }

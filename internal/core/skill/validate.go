@@ -237,8 +237,8 @@ func (c *checker) body(data, front string, found bool) {
 	switch n := len(strings.TrimSpace(body)); {
 	case n == 0:
 		c.errorf("body", line, "there is no text")
-	case n > MaxBody:
-		c.errorf("body", line, "the text has %d bytes, at most %d KiB are read; move details to files below references/", n, MaxBody>>10)
+	case n > maxBody:
+		c.errorf("body", line, "the text has %d bytes, at most %d KiB are read; move details to files below references/", n, maxBody>>10)
 	case n > longBody:
 		c.warnf("body", line, "the text has %d bytes, which fill the window of small models; details belong in files below references/", n)
 	}

@@ -2,22 +2,22 @@ package approve
 
 import "github.com/nanobot-go/nanobot/internal/bus"
 
-// Answer says what a person meant.
-type Answer string
+// answer says what a person meant.
+type answer string
 
-// The answers. Turn and Session are a yes that also covers what follows.
+// The answers. forTurn and forSession are a yes that also covers what follows.
 const (
-	Yes     Answer = bus.Yes
-	No      Answer = bus.No
-	Turn    Answer = bus.ForTurn
-	Session Answer = bus.ForSession
+	yes        answer = bus.Yes
+	no         answer = bus.No
+	forTurn    answer = bus.ForTurn
+	forSession answer = bus.ForSession
 )
 
-// ParseAnswer understands what tool.Call.Ask returned: the name of an option,
+// parseAnswer understands what tool.Call.Ask returned: the name of an option,
 // or a short word for it in one of several languages. Anything else is a no,
 // and the text is returned for the model to read: whoever writes a sentence
 // has not said yes.
-func ParseAnswer(text string) (a Answer, remark string) {
+func parseAnswer(text string) (a answer, remark string) {
 	option, remark := bus.Understand(text)
-	return Answer(option), remark
+	return answer(option), remark
 }

@@ -68,7 +68,7 @@ const (
 // Network values of Options.
 const (
 	networkHost  = "host"
-	NetworkProxy = "proxy"
+	networkProxy = "proxy"
 	networkNone  = "none"
 )
 

@@ -238,10 +238,10 @@ func TestQuestionShowsEverything(t *testing.T) {
 func TestParseAnswer(t *testing.T) {
 	t.Parallel()
 	for want, texts := range map[approve.Answer][]string{
-		approve.Yes:     {"y", "YES", " yes. ", "Ok!", "1", "1.", "(1)", "是", "好的。", "同意", "可以", "Ja", "Oui", "sí", "はい", "👍", "👍🏽", "✅", "yes, please", "go ahead", "`yes`"},
-		approve.No:      {"n", "No.", "2", "否", "不", "不行！", "nein", "non", "👎", "❌", "stop", "", "  "},
-		approve.Turn:    {"turn", "3", "this turn", "本轮"},
-		approve.Session: {"session", "4", "always", "Always!", "总是", "immer", "yes, always"},
+		approve.Yes:        {"y", "YES", " yes. ", "Ok!", "1", "1.", "(1)", "是", "好的。", "同意", "可以", "Ja", "Oui", "sí", "はい", "👍", "👍🏽", "✅", "yes, please", "go ahead", "`yes`"},
+		approve.No:         {"n", "No.", "2", "否", "不", "不行！", "nein", "non", "👎", "❌", "stop", "", "  "},
+		approve.ForTurn:    {"turn", "3", "this turn", "本轮"},
+		approve.ForSession: {"session", "4", "always", "Always!", "总是", "immer", "yes, always"},
 	} {
 		for _, text := range texts {
 			if got, remark := approve.ParseAnswer(text); got != want || remark != "" {

@@ -183,7 +183,7 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 			contained, also = true, func(reason string) verdict { return asks("%s, and %s", why, phrase.Later(reason)) }
 		}
 	}
-	confined := p.Network == networkNone || p.Network == NetworkProxy || s.call.Project.Only
+	confined := p.Network == networkNone || p.Network == networkProxy || s.call.Project.Only
 	switch {
 	case !contained:
 		return allow()

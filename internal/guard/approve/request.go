@@ -46,7 +46,7 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 			return fail(tool.DeniedApproval, "this call needs the user's approval because %s, but it is too long to be shown in full. Split it into smaller calls.", reason)
 		}
 		answer, done := p.put(ctx, m, s, request{sum, text, reason, cover, p.detail(ctx, s, reason, cover)})
-		if done != nil || answer == No {
+		if done != nil || answer == no {
 			return done
 		}
 		// What was approved must be what runs.
@@ -71,10 +71,10 @@ type request struct {
 }
 
 // put asks one question. A nil result with a yes goes on.
-func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (Answer, *tool.Result) {
-	options := []string{string(Yes), string(No)}
+func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (answer, *tool.Result) {
+	options := []string{string(yes), string(no)}
 	if r.cover.what != "" {
-		options = append(options, string(Turn), string(Session))
+		options = append(options, string(forTurn), string(forSession))
 	}
 	q := bus.Question{ID: requestID(r.sum), Text: r.text, Options: options, Expires: p.Now().Add(p.Timeout), Detail: r.detail}
 	// Ask keeps the time itself; twice as much is for one that does not.
@@ -84,34 +84,34 @@ func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (Ans
 	var unasked *tool.UnaskedError
 	switch {
 	case ctx.Err() != nil:
-		return No, fail(tool.Cancelled, "%s was stopped before it was approved", s.tool.Name)
+		return no, fail(tool.Cancelled, "%s was stopped before it was approved", s.tool.Name)
 	case errors.Is(err, tool.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
 		p.sessions.hush(m, s.call.TurnID)
-		if no := p.unanswered(ctx, s, r.reason, "nobody answered within "+p.Timeout.String()); no != nil {
-			return No, no
+		if refusal := p.unanswered(ctx, s, r.reason, "nobody answered within "+p.Timeout.String()); refusal != nil {
+			return no, refusal
 		}
-		return Yes, nil
+		return yes, nil
 	case errors.As(err, &unasked) && s.byOutside:
 		p.log(ctx, s, "allowed", "contained; "+unasked.Why, q.ID)
-		return Yes, nil
+		return yes, nil
 	case errors.As(err, &unasked):
-		if no := p.unanswered(ctx, s, r.reason, unasked.Why); no != nil {
-			return No, no
+		if refusal := p.unanswered(ctx, s, r.reason, unasked.Why); refusal != nil {
+			return no, refusal
 		}
-		return Yes, nil
+		return yes, nil
 	case err != nil:
 		p.log(ctx, s, "denied", "the question failed: "+err.Error(), q.ID)
-		return No, fail(tool.DeniedApproval, "the user could not be asked. The call was not run. Do not retry it; tell the user.")
+		return no, fail(tool.DeniedApproval, "the user could not be asked. The call was not run. Do not retry it; tell the user.")
 	}
-	a, remark := ParseAnswer(said)
-	if a == No {
+	a, remark := parseAnswer(said)
+	if a == no {
 		p.log(ctx, s, "denied", "the user said no", q.ID)
 		p.sessions.refuse(m, s)
 		text := "the user said no to this call. Do not repeat it and do not look for another way to the same end."
 		if remark != "" {
 			text = fmt.Sprintf("the user did not say yes to this call, but wrote: %q. It was not run. Do what they wrote.", remark)
 		}
-		return No, fail(tool.DeniedApproval, "%s", text)
+		return no, fail(tool.DeniedApproval, "%s", text)
 	}
 	p.log(ctx, s, "approved: "+string(a), r.reason.String(), q.ID)
 	return a, nil

@@ -176,15 +176,15 @@ func (ss *sessions) allowed(m *memory, s *subject, sum string, cover coverage) b
 }
 
 // remember keeps a yes for the turn or the conversation.
-func (ss *sessions) remember(m *memory, s *subject, a Answer, sum string, cover coverage) {
-	if cover.what == "" || a != Turn && a != Session {
+func (ss *sessions) remember(m *memory, s *subject, a answer, sum string, cover coverage) {
+	if cover.what == "" || a != forTurn && a != forSession {
 		return
 	}
 	g := grant{person: s.person(), tool: s.tool.Name, programs: slices.Clone(cover.programs)}
 	if len(cover.programs) == 0 {
 		g.sum = sum
 	}
-	if a == Turn {
+	if a == forTurn {
 		if g.turn = s.call.TurnID; g.turn == "" {
 			return
 		}

@@ -141,7 +141,7 @@ func (u *user) hostQuestion(r httpsafe.HostRequest, options []string) string {
 		fmt.Fprintf(&b, "\nThis host serves code without a question, but not this request: %s.\n", r.Exposes)
 	}
 	switch {
-	case Names(u.c.UserText, r.Host):
+	case named(u.c.UserText, r.Host):
 	case u.tainted.Load():
 		b.WriteString("\nYou did not name this host in this turn, and the turn has read content from outside: the wish may come from there. Whatever the command can read can be sent to the host.\n")
 	default:

@@ -363,11 +363,11 @@ func (u *user) named(host string) bool {
 			return true
 		}
 	}
-	return Names(u.c.UserText, host)
+	return named(u.c.UserText, host)
 }
 
-// Names reports whether a text names exactly this host.
-func Names(text, host string) bool {
+// named reports whether a text names exactly this host.
+func named(text, host string) bool {
 	text = strings.ToLower(text)
 	inName := func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' || c == '@'

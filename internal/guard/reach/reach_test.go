@@ -365,7 +365,7 @@ func TestNames(t *testing.T) {
 		"get https://example.com/x": true, "Example.COM": true, "see example.com.": true, "(example.com)": true, "example.com:443": true,
 		"data.example.com": false, "example.com.evil.net": false, "notexample.com": false, "me@example.com": false, "example.community": false, "": false,
 	} {
-		if got := reach.Names(text, "example.com"); got != want {
+		if got := reach.Named(text, "example.com"); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// DefaultScope is the scope of a token for Azure OpenAI.
-	DefaultScope = "https://cognitiveservices.azure.com/.default"
+	// defaultScope is the scope of a token for Azure OpenAI.
+	defaultScope = "https://cognitiveservices.azure.com/.default"
 
 	defaultAuthority = "https://login.microsoftonline.com"
 	defaultMetadata  = "http://169.254.169.254/metadata/identity/oauth2/token"
@@ -100,7 +100,7 @@ func New(o Options) (wire.Signer, error) {
 		{&o.ClientID, "AZURE_CLIENT_ID", ""},
 		{&o.TokenFile, "AZURE_FEDERATED_TOKEN_FILE", ""},
 		{&o.Authority, "AZURE_AUTHORITY_HOST", defaultAuthority},
-		{&o.Scope, "", DefaultScope},
+		{&o.Scope, "", defaultScope},
 		{&o.MetadataURL, "", defaultMetadata},
 	} {
 		if *f.to == "" && f.env != "" {

@@ -121,19 +121,19 @@ func TestSources(t *testing.T) {
 		{"client secret", ok, func(o *azure.Options, s *service) {
 			o.Authority, o.TenantID, o.ClientID, o.ClientSecret = s.URL, "ten", "app", httpsafe.NewSecret("hush-hush")
 		}, asked{"/ten/oauth2/v2.0/token", url.Values{
-			"grant_type": {"client_credentials"}, "client_id": {"app"}, "client_secret": {"hush-hush"}, "scope": {azure.DefaultScope},
+			"grant_type": {"client_credentials"}, "client_id": {"app"}, "client_secret": {"hush-hush"}, "scope": {"https://cognitiveservices.azure.com/.default"},
 		}, ""}},
 		{"from the environment", ok, func(o *azure.Options, s *service) {
 			env := map[string]string{"AZURE_TENANT_ID": "ten", "AZURE_CLIENT_ID": "app", "AZURE_CLIENT_SECRET": "hush-hush", "AZURE_AUTHORITY_HOST": s.URL + "/"}
 			o.Authority, o.Getenv = "", func(k string) string { return env[k] }
 		}, asked{"/ten/oauth2/v2.0/token", url.Values{
-			"grant_type": {"client_credentials"}, "client_id": {"app"}, "client_secret": {"hush-hush"}, "scope": {azure.DefaultScope},
+			"grant_type": {"client_credentials"}, "client_id": {"app"}, "client_secret": {"hush-hush"}, "scope": {"https://cognitiveservices.azure.com/.default"},
 		}, ""}},
 		{"federated token", ok, func(o *azure.Options, s *service) {
 			o.Authority, o.TenantID, o.ClientID, o.TokenFile = s.URL, "ten", "app", file
 		}, asked{"/ten/oauth2/v2.0/token", url.Values{
 			"grant_type": {"client_credentials"}, "client_id": {"app"}, "client_assertion": {"federated-jwt"},
-			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "scope": {azure.DefaultScope},
+			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "scope": {"https://cognitiveservices.azure.com/.default"},
 		}, ""}},
 		{"managed identity", `{"access_token":"tok-1","expires_in":"86399","expires_on":"1900000000","resource":"r"}`, func(o *azure.Options, s *service) {
 			o.MetadataURL = s.URL + "/metadata/identity/oauth2/token"

@@ -96,9 +96,6 @@ func (c Choice) Wires(effort string) []Wire {
 	return []Wire{ChatWire}
 }
 
-// UsesResponses reports whether the Responses API is spoken first.
-func (c Choice) UsesResponses(effort string) bool { return c.Wires(effort)[0] == ResponsesWire }
-
 // Match decides which provider serves a model. The order: a forced provider; a
 // name before the first slash; a model with an installation tag and a local
 // server; the longest keyword among the words of the model name; a gateway, for

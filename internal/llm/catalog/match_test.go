@@ -237,7 +237,7 @@ func TestWires(t *testing.T) {
 		for _, w := range got.Wires(c.effort) {
 			words = append(words, string(w))
 		}
-		if s := strings.Join(words, " "); s != c.want || got.UsesResponses(c.effort) != (c.want != chat) {
+		if s := strings.Join(words, " "); s != c.want {
 			t.Errorf("%s with effort %q at %s %+v: got %s, want %s", c.model, c.effort, c.block, c.config, s, c.want)
 		}
 	}

@@ -1,13 +1,11 @@
 package chain
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -104,36 +102,11 @@ func BreakerID(provider, base string, keys ...httpsafe.Secret) string {
 // At is the breaker of one endpoint. Handles with the same id share their state.
 func (b *Breakers) At(id string) *Breaker { return &Breaker{set: b, id: id} }
 
-// Reset closes the circuit of an endpoint and forgets its past, for a user who
-// knows that the trouble is over.
-func (b *Breakers) Reset(ctx context.Context, id string) {
-	b.change(ctx, id, func(c *circuit, now time.Time) bool {
-		*c = circuit{Changed: now}
-		return true
-	})
-}
-
-// Pause is an endpoint that is left alone.
-type Pause struct {
+// pause is an endpoint that is left alone.
+type pause struct {
 	ID    string
 	Kind  llm.Kind // of the error that did it
 	Until time.Time
-}
-
-// Paused lists the endpoints that are left alone now, by id.
-func (b *Breakers) Paused(ctx context.Context) []Pause {
-	b.ready(ctx)
-	now := wall()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var out []Pause
-	for id, c := range b.circuits {
-		if c.open(now) {
-			out = append(out, Pause{ID: id, Kind: c.Kind, Until: c.Until})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Pause) int { return cmp.Compare(a.ID, b.ID) })
-	return out
 }
 
 // ready reads the file once.
@@ -288,21 +261,21 @@ type pass struct {
 
 // enter asks for a pass. Without one it returns the time until which the
 // endpoint is left alone, and why. force gets a pass from an open circuit.
-func (b *Breaker) enter(ctx context.Context, force bool) (*pass, Pause) {
+func (b *Breaker) enter(ctx context.Context, force bool) (*pass, pause) {
 	if b == nil {
-		return nil, Pause{}
+		return nil, pause{}
 	}
 	p := &pass{b: b, began: wall()}
-	var refused Pause
+	var refused pause
 	b.set.change(ctx, b.id, func(c *circuit, now time.Time) bool {
 		switch {
 		case c.closed() || force:
 		case c.open(now):
-			refused = Pause{ID: b.id, Kind: c.Kind, Until: c.Until}
+			refused = pause{ID: b.id, Kind: c.Kind, Until: c.Until}
 		case c.probe == nil:
 			c.probe = p
 		default:
-			refused = Pause{ID: b.id, Kind: c.Kind, Until: now}
+			refused = pause{ID: b.id, Kind: c.Kind, Until: now}
 		}
 		if refused.ID == "" {
 			c.calls++
@@ -312,7 +285,7 @@ func (b *Breaker) enter(ctx context.Context, force bool) (*pass, Pause) {
 	if refused.ID != "" {
 		return nil, refused
 	}
-	return p, Pause{}
+	return p, pause{}
 }
 
 // end says how the call went: nil for an answer, the error of a failed one.
@@ -322,7 +295,7 @@ func (p *pass) end(ctx context.Context, err error) {
 	if p == nil {
 		return
 	}
-	var opened Pause
+	var opened pause
 	p.b.set.change(ctx, p.b.id, func(c *circuit, now time.Time) bool {
 		probe := c.probe == p
 		if probe {
@@ -337,7 +310,7 @@ func (p *pass) end(ctx context.Context, err error) {
 			return c.answered()
 		}
 		if c.fail(e, span{Began: p.began, Ended: now}, probe) {
-			opened = Pause{Kind: c.Kind, Until: c.Until}
+			opened = pause{Kind: c.Kind, Until: c.Until}
 		}
 		return true
 	})

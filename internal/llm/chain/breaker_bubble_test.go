@@ -276,20 +276,6 @@ func TestBreakerForgets(t *testing.T) {
 	}
 }
 
-func TestBreakerReset(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		set := chain.NewBreakers(chain.BreakersOptions{})
-		a := &endpoint{}
-		m := guarded(a, set.At("a"))
-		fail(t, a, m, 3, 0)
-		set.Reset(t.Context(), "a")
-		if !a.asks(t, m, llm.Request{}) {
-			t.Error("not asked after a reset")
-		}
-	})
-}
-
 // However many requests come when a pause is over, one goes through; the next
 // only after it failed, or all after it answered.
 func TestBreakerOneProbe(t *testing.T) {

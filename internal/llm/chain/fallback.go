@@ -171,7 +171,7 @@ type fallbackRun struct {
 	shown    llm.EventKind // the most visible delta that left and is not void
 	asked    []int         // links in the order they were asked
 	failures map[int]*llm.Error
-	paused   map[int]Pause // links that were skipped
+	paused   map[int]pause // links that were skipped
 	last     *llm.Error
 	overflow *llm.Error // a prompt that was too long, on its way to a larger window
 	need     int        // the window that was too small
@@ -186,12 +186,12 @@ func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (fin
 		if run.overflow != nil && link.Window <= run.need {
 			continue
 		}
-		p, pause := link.Breaker.enter(ctx, force)
-		if pause.ID != "" {
+		p, refused := link.Breaker.enter(ctx, force)
+		if refused.ID != "" {
 			if run.paused == nil {
-				run.paused = map[int]Pause{}
+				run.paused = map[int]pause{}
 			}
-			run.paused[i] = pause
+			run.paused[i] = refused
 			continue
 		}
 		if run.shown != 0 {
@@ -412,7 +412,7 @@ func (run *fallbackRun) story() string {
 // refusal is the error of background work while all endpoints are left alone.
 // It is the kind of trouble that caused the pause that ends first.
 func (run *fallbackRun) refusal() *llm.Error {
-	var first Pause
+	var first pause
 	name := ""
 	for i, l := range run.f.links {
 		if p, ok := run.paused[i]; ok && (name == "" || p.Until.Before(first.Until)) {

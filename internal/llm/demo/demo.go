@@ -1,7 +1,7 @@
 // Package demo is the model inside the binary: a small deterministic program
 // that speaks the llm.Model contract, so that nanobot does something useful
 // before a real model is configured. It is not an AI and says so in every
-// answer. It recognises the phrasings listed by Phrases in English and
+// answer. It recognises the phrasings listed in docs/reference/demo.md in English and
 // Chinese, calls the tools it is offered (never one that is not in
 // Request.Tools), reports their real results, and explains how to add a real
 // model when it is asked for anything else.
@@ -37,8 +37,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// Name is the provider name of the demo model in errors and message origins.
-const Name = "demo"
+// provider is the provider name of the demo model in errors and message origins.
+const provider = "demo"
 
 // defaultNotes is the file, relative to the workspace, that notes go to.
 const defaultNotes = "notes.md"
@@ -97,7 +97,7 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 		yield(llm.Event{Kind: llm.Done, Response: &llm.Response{
 			Message: llm.Message{
 				Role: llm.Assistant, Content: llm.Text(r.text), ToolCalls: r.calls,
-				Reasoning: r.thought, HasReasoning: r.thought != "", Origin: Name,
+				Reasoning: r.thought, HasReasoning: r.thought != "", Origin: provider,
 			},
 			Finish: finish,
 			Usage:  usage(req, r),

@@ -6,27 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// Phrase is one documented phrasing, for help texts.
-type Phrase struct {
-	English, Chinese string
-	Does             string // what happens, in English
-	Tool             string // the tool it needs, "" for none
-}
-
-// Phrases lists the phrasings the demo model understands. Two of them can be
-// joined by "then" or "然后".
-func Phrases() []Phrase {
-	return []Phrase{
-		{"what can you do?", "你能做什么？", "explains itself", ""},
-		{"list files in docs", "列出 docs 里的文件", "lists a directory; without a name, the workspace", "list_dir"},
-		{"read README.md", "读取 README.md", "shows a file", "read_file"},
-		{`write "hello" to hello.txt`, "把“你好”写入 hello.txt", "writes a file", "write_file"},
-		{"search for TODO in src", "在 src 里搜索 TODO", "searches file contents; with a * in the words, file names", "grep"},
-		{"run `date`", "运行 `date`", "runs a command; the quotes are needed", "exec"},
-		{"remember that the door code is 1234", "记住门禁密码是 1234", "adds a line to a notes file", "write_file"},
-	}
-}
-
 type action int
 
 const (

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -120,10 +121,44 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// phrase is one phrasing that docs/reference/demo.md promises.
+type phrase struct {
+	English, Chinese string
+	Does             string // what happens, in English
+	Tool             string // the tool it needs, "" for none
+}
+
+func phrases() []phrase {
+	return []phrase{
+		{"what can you do?", "你能做什么？", "explains itself", ""},
+		{"list files in docs", "列出 docs 里的文件", "lists a directory; without a name, the workspace", "list_dir"},
+		{"read README.md", "读取 README.md", "shows a file", "read_file"},
+		{`write "hello" to hello.txt`, "把“你好”写入 hello.txt", "writes a file", "write_file"},
+		{"search for TODO in src", "在 src 里搜索 TODO", "searches file contents; with a * in the words, file names", "grep"},
+		{"run `date`", "运行 `date`", "runs a command; the quotes are needed", "exec"},
+		{"remember that the door code is 1234", "记住门禁密码是 1234", "adds a line to a notes file", "write_file"},
+	}
+}
+
+func TestPageListsAllPhrases(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/reference/demo.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range phrases() {
+		for _, text := range []string{p.English, p.Chinese, p.Does} {
+			if !strings.Contains(string(page), text) {
+				t.Errorf("docs/reference/demo.md does not mention %q", text)
+			}
+		}
+	}
+}
+
 // Every documented phrase must work as documented, in both languages.
 func TestPhrases(t *testing.T) {
 	t.Parallel()
-	for _, p := range Phrases() {
+	for _, p := range phrases() {
 		for _, text := range []string{p.English, p.Chinese} {
 			steps := parse(text)
 			if len(steps) != 1 {
@@ -184,7 +219,7 @@ func TestSuggestions(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, p := range Phrases() {
+	for _, p := range phrases() {
 		f.Add(p.English)
 		f.Add(p.Chinese)
 	}

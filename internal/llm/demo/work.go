@@ -219,7 +219,7 @@ func (t *turn) knob(text string) reply {
 	case "empty":
 		return reply{}
 	case "truncate":
-		return reply{text: "This answer breaks ", err: &llm.Error{Kind: llm.StreamTruncated, Provider: Name, Message: "the stream ended early, as asked"}}
+		return reply{text: "This answer breaks ", err: &llm.Error{Kind: llm.StreamTruncated, Provider: provider, Message: "the stream ended early, as asked"}}
 	case "wait":
 		return reply{wait: true}
 	default:
@@ -253,7 +253,7 @@ func wordsUpTo(n int) string {
 }
 
 func knobError(f []string) error {
-	e := &llm.Error{Kind: llm.ServerError, Provider: Name, Message: "the demo model fails as asked"}
+	e := &llm.Error{Kind: llm.ServerError, Provider: provider, Message: "the demo model fails as asked"}
 	if len(f) > 0 {
 		k := llm.Kind(f[0])
 		if !slices.Contains(llm.Kinds(), k) {

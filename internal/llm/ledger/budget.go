@@ -351,7 +351,7 @@ func (b *bound) amount(n int64) string {
 	if b.money {
 		return Dollars(fromNano(n))
 	}
-	return Tokens(n) + " tokens"
+	return shortCount(n) + " tokens"
 }
 
 // raised proposes twice the limit.

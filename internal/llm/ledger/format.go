@@ -19,8 +19,8 @@ func Dollars(v float64) string {
 	return "$" + strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// Tokens writes a number of tokens in at most five characters.
-func Tokens(n int64) string {
+// shortCount writes a number of tokens in at most five characters.
+func shortCount(n int64) string {
 	switch {
 	case n < 1000:
 		return strconv.FormatInt(n, 10)

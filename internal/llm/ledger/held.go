@@ -28,8 +28,8 @@ const (
 	lockSuffix = ".lock"
 	// heldWait bounds the wait for another process that reserves right now.
 	heldWait = 5 * time.Second
-	// OutcomeLost is the outcome of calls whose process died.
-	OutcomeLost = "lost"
+	// outcomeLost is the outcome of calls whose process died.
+	outcomeLost = "lost"
 )
 
 // holding is a reservation in a file.
@@ -143,7 +143,7 @@ func (l *Ledger) bookLost() {
 	for _, h := range l.lost {
 		e := Entry{
 			Time: h.At, Turn: h.Turn, Session: h.Session, Source: h.Source, Provider: h.Provider, Model: h.Model, Prompt: h.Prompt, Completion: h.Answer,
-			Estimated: true, Billing: h.Billing, Outcome: OutcomeLost,
+			Estimated: true, Billing: h.Billing, Outcome: outcomeLost,
 		}
 		if h.Billing == Priced {
 			e.Cost = fromNano(h.Nano)

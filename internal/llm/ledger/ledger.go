@@ -79,13 +79,6 @@ func New(o Options) *Ledger {
 	}
 }
 
-// SetLimits replaces the limits, for calls that begin from now on.
-func (l *Ledger) SetLimits(lim Limits) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.limits = lim
-}
-
 // Entry is one model call, one line of the log.
 type Entry struct {
 	Time     time.Time `json:"time"` // when the call ended

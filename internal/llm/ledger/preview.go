@@ -84,7 +84,7 @@ func (p Preview) Sentence() phrase.Sentence {
 	var cost phrase.Sentence
 	switch {
 	case !p.Known && p.USD == 0:
-		cost = phrase.Later("about %s tokens a month at an unknown price", Tokens(int64(p.Tokens)))
+		cost = phrase.Later("about %s tokens a month at an unknown price", shortCount(int64(p.Tokens)))
 	case !p.Known:
 		cost = phrase.Later("at least %s a month, some prices are unknown", Dollars(p.USD))
 	case p.High > 1.5*p.USD:

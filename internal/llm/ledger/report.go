@@ -89,9 +89,9 @@ func (g Group) cells(ctx context.Context) []string {
 	return []string{
 		text.Label(g.Name, nameWidth),
 		fmt.Sprint(g.Calls),
-		Tokens(int64(g.Usage.Prompt)),
+		shortCount(int64(g.Usage.Prompt)),
 		cached,
-		Tokens(int64(g.Usage.Completion)),
+		shortCount(int64(g.Usage.Completion)),
 		g.cost(ctx),
 	}
 }
@@ -179,10 +179,10 @@ func (l *Ledger) Balance(ctx context.Context) string {
 		b.WriteString(phrase.Of(ctx, "%d bytes of this month's usage log cannot be read; what was in them is estimated and counted as spent\n", lost))
 	}
 	if used, most := today.Tokens, int64(lim.DailyTokens); most > 0 && used > 0 {
-		b.WriteString(phrase.Of(ctx, "Tokens today: %s of %s (%s)\n", Tokens(used), Tokens(most), shareOf(used, most)))
+		b.WriteString(phrase.Of(ctx, "Tokens today: %s of %s (%s)\n", shortCount(used), shortCount(most), shareOf(used, most)))
 	}
 	if used, most := today.UnpricedTokens, int64(lim.UnpricedDailyTokens); most > 0 && used > 0 {
-		b.WriteString(phrase.Of(ctx, "Unpriced tokens today: %s of %s (%s)\n", Tokens(used), Tokens(most), shareOf(used, most)))
+		b.WriteString(phrase.Of(ctx, "Unpriced tokens today: %s of %s (%s)\n", shortCount(used), shortCount(most), shareOf(used, most)))
 	}
 	return b.String()
 }
@@ -197,15 +197,15 @@ func (s Spent) line(ctx context.Context, free int64, limit float64) string {
 	}
 	calls := phrase.Count(ctx, s.Calls, "call")
 	if s.Tokens == 0 && free > 0 {
-		return phrase.Of(ctx, "%s, %s, %s tokens, free of charge", cost, calls, Tokens(free))
+		return phrase.Of(ctx, "%s, %s, %s tokens, free of charge", cost, calls, shortCount(free))
 	}
 
-	said := phrase.Of(ctx, "%s, %s, %s tokens", cost, calls, Tokens(s.Tokens))
+	said := phrase.Of(ctx, "%s, %s, %s tokens", cost, calls, shortCount(s.Tokens))
 	if s.UnpricedTokens > 0 {
-		said = phrase.Of(ctx, "%s, %s of them at an unknown price", said, Tokens(s.UnpricedTokens))
+		said = phrase.Of(ctx, "%s, %s of them at an unknown price", said, shortCount(s.UnpricedTokens))
 	}
 	if free > 0 {
-		said = phrase.Of(ctx, "%s, and %s free of charge", said, Tokens(free))
+		said = phrase.Of(ctx, "%s, and %s free of charge", said, shortCount(free))
 	}
 	return said
 }

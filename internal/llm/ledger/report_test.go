@@ -205,7 +205,7 @@ func TestFormat(t *testing.T) {
 		}
 	}
 	for v, want := range map[int64]string{0: "0", 999: "999", 1000: "1.0k", 999_949: "999.9k", 999_950: "1.0M", 5_000_000: "5.0M", 2_000_000_000: "2.0G"} {
-		if got := ledger.Tokens(v); got != want {
+		if got := ledger.ShortCount(v); got != want {
 			t.Errorf("Tokens(%v) = %q, want %q", v, got, want)
 		}
 	}

@@ -122,7 +122,7 @@ func (s *tokenStore) elsewhere() (foreign, bool) {
 // Python program left, once. The caller holds the lock.
 func (s *tokenStore) loadOrImport(ctx context.Context) (token, error) {
 	t, err := s.load(ctx)
-	if !errors.Is(err, ErrNotSignedIn) {
+	if !errors.Is(err, errNotSignedIn) {
 		return t, err
 	}
 	f, ok := s.elsewhere()

@@ -47,8 +47,8 @@ type Options struct {
 	BaseURL string
 }
 
-// ErrNotSignedIn is in the chain of the error of a request that found no token.
-var ErrNotSignedIn = errors.New("not signed in")
+// errNotSignedIn is in the chain of the error of a request that found no token.
+var errNotSignedIn = errors.New("not signed in")
 
 // flow has the steps of a sign-in that differ between providers.
 type flow interface {

@@ -60,7 +60,7 @@ func (s *tokenStore) describe() (token, error) {
 	case err != nil:
 		return token{}, err
 	case !found:
-		return token{}, ErrNotSignedIn
+		return token{}, errNotSignedIn
 	case t.Access == "" && !t.Keyring:
 		return token{}, s.doc.Damaged()
 	}
@@ -161,7 +161,7 @@ func (s *tokenStore) remove(ctx context.Context) ([]string, error) {
 func (s *tokenStore) status() Status {
 	t, err := s.describe()
 	switch {
-	case errors.Is(err, ErrNotSignedIn):
+	case errors.Is(err, errNotSignedIn):
 		f, ok := s.elsewhere()
 		if !ok {
 			return Status{}

@@ -241,7 +241,7 @@ func TestPythonImport(t *testing.T) {
 			}
 			err := a.Check(t.Context())
 			if tt.want == "" {
-				if !errors.Is(err, ErrNotSignedIn) {
+				if !errors.Is(err, errNotSignedIn) {
 					t.Errorf("error = %v, want ErrNotSignedIn", err)
 				}
 				return
@@ -259,7 +259,7 @@ func TestPythonImport(t *testing.T) {
 			if err := os.Rename(a.store.doc.Where(), a.store.doc.Where()+".aside"); err != nil {
 				t.Fatal(err)
 			}
-			if err := testAccount(t, tt.provider, o, nil).Check(t.Context()); !errors.Is(err, ErrNotSignedIn) {
+			if err := testAccount(t, tt.provider, o, nil).Check(t.Context()); !errors.Is(err, errNotSignedIn) {
 				t.Errorf("second import: %v, want ErrNotSignedIn", err)
 			}
 			if err := os.Rename(a.store.doc.Where()+".aside", a.store.doc.Where()); err != nil {
@@ -268,7 +268,7 @@ func TestPythonImport(t *testing.T) {
 			if _, err := a.Logout(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := testAccount(t, tt.provider, o, nil).Check(t.Context()); !errors.Is(err, ErrNotSignedIn) {
+			if err := testAccount(t, tt.provider, o, nil).Check(t.Context()); !errors.Is(err, errNotSignedIn) {
 				t.Errorf("after Logout: %v, want ErrNotSignedIn", err)
 			}
 		})

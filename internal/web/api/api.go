@@ -41,9 +41,9 @@ const minToken = 16
 // machines can try must be.
 func Strong(token httpsafe.Secret) bool { return len(token.Reveal()) >= minToken }
 
-// Guard lets only requests through that carry the token, name us by a name of
+// guard lets only requests through that carry the token, name us by a name of
 // ours, come from no foreign page and bring JSON.
-func (g Gate) Guard(h http.Handler) (http.Handler, error) {
+func (g Gate) guard(h http.Handler) (http.Handler, error) {
 	if !Strong(g.Token) {
 		return nil, fmt.Errorf("the token must have at least %d characters", minToken)
 	}

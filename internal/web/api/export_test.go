@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"net/http"
+	"time"
 )
 
 // Observe counts one value.
@@ -17,4 +19,27 @@ func Status(err error) int {
 		return f.status
 	}
 	return 0
+}
+
+// Guard is guard.
+func (g Gate) Guard(h http.Handler) (http.Handler, error) { return g.guard(h) }
+
+// Take is take.
+func (n *Nonces) Take(ctx context.Context, nonce string, until, now time.Time) (bool, error) {
+	return n.take(ctx, nonce, until, now)
+}
+
+// Counter is counter.
+func (r *Registry) Counter(name, help string, labels ...string) *Counter {
+	return r.counter(name, help, labels...)
+}
+
+// Gauge is gauge.
+func (r *Registry) Gauge(name, help string, labels ...string) *gauge {
+	return r.gauge(name, help, labels...)
+}
+
+// Histogram is histogram.
+func (r *Registry) Histogram(name, help string, bounds []float64, labels ...string) *Histogram {
+	return r.histogram(name, help, bounds, labels...)
 }

@@ -120,9 +120,9 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// Handler answers MCP over HTTP (streamable) to whoever the gate lets in.
-func (m *MCP) Handler(g Gate) (http.Handler, error) {
-	return g.Guard(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return m.server }, &mcp.StreamableHTTPOptions{
+// handler answers MCP over HTTP (streamable) to whoever the gate lets in.
+func (m *MCP) handler(g Gate) (http.Handler, error) {
+	return g.guard(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return m.server }, &mcp.StreamableHTTPOptions{
 		SessionTimeout: idleSession, Logger: m.o.Log, MaxRequestBodyBytes: maxLine, PropagateRequestCancellation: true,
 		DisableLocalhostProtection: true, // the gate does it
 	}))
@@ -130,7 +130,7 @@ func (m *MCP) Handler(g Gate) (http.Handler, error) {
 
 // Serve answers on l until ctx ends. It closes l.
 func (m *MCP) Serve(ctx context.Context, l net.Listener, g Gate) error {
-	h, err := m.Handler(g)
+	h, err := m.handler(g)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -23,8 +23,8 @@ const (
 	// historyDefault is historyServer for requests with a name; a single message
 	// without one continues the conversation api:default, as in Python nanobot.
 	historyDefault = "default"
-	// HistoryClient keeps none: every request brings its own messages.
-	HistoryClient = "client"
+	// historyClient keeps none: every request brings its own messages.
+	historyClient = "client"
 )
 
 // Model is a name that clients may choose.
@@ -71,7 +71,7 @@ type Options struct {
 	// the API from a browser. None by default.
 	Origins []string
 
-	History       string        // historyServer, historyDefault or HistoryClient; "" is historyServer
+	History       string        // historyServer, historyDefault or historyClient; "" is historyServer
 	MaxConcurrent int           // turns at once; more wait; 0 is 8
 	Timeout       time.Duration // of one turn; 0 is no limit
 	MaxBody       int64         // bytes of a request; 0 is 20 MiB
@@ -116,9 +116,9 @@ func New(o Options) (*API, error) {
 	switch o.History {
 	case "":
 		o.History = historyServer
-	case historyServer, historyDefault, HistoryClient:
+	case historyServer, historyDefault, historyClient:
 	default:
-		return nil, fmt.Errorf("api history %q is not %s, %s or %s", o.History, historyServer, historyDefault, HistoryClient)
+		return nil, fmt.Errorf("api history %q is not %s, %s or %s", o.History, historyServer, historyDefault, historyClient)
 	}
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = defaultTurns

@@ -732,7 +732,7 @@ func TestModelsAndSessions(t *testing.T) {
 	if status, _, _ := h.send(t, http.MethodDelete, "/v1/sessions/none", ""); status != 404 {
 		t.Errorf("delete nothing: %d", status)
 	}
-	client := open(t, says(), func(o *api.Options) { o.History = api.HistoryClient })
+	client := open(t, says(), func(o *api.Options) { o.History = "client" })
 	if status, _, body := client.post(t, "/v1/chat/completions", `{"session_id":"s","messages":[{"role":"user","content":"x"}]}`); status != 400 || !strings.Contains(body, "kept by the client") {
 		t.Errorf("a session where none is kept: %d %s", status, body)
 	}

@@ -95,14 +95,14 @@ type Counter struct{ f *family }
 // Add adds to the series of the label values, in the order of the labels.
 func (c *Counter) Add(n float64, values ...string) { c.f.of(values).add(n) }
 
-// Gauge is a metric that goes up and down, used like a Counter.
-type Gauge struct{ f *family }
+// gauge is a metric that goes up and down, used like a Counter.
+type gauge struct{ f *family }
 
 // Set replaces the value of a series.
-func (g *Gauge) Set(v float64, values ...string) { g.f.of(values).bits.Store(math.Float64bits(v)) }
+func (g *gauge) Set(v float64, values ...string) { g.f.of(values).bits.Store(math.Float64bits(v)) }
 
 // Add changes the value of a series.
-func (g *Gauge) Add(n float64, values ...string) { g.f.of(values).add(n) }
+func (g *gauge) Add(n float64, values ...string) { g.f.of(values).add(n) }
 
 // Histogram counts values by size, used like a Counter.
 type Histogram struct{ f *family }
@@ -123,19 +123,19 @@ type Registry struct {
 	reads    []func(*Reading)
 }
 
-// Counter makes a metric that only grows.
-func (r *Registry) Counter(name, help string, labels ...string) *Counter {
+// counter makes a metric that only grows.
+func (r *Registry) counter(name, help string, labels ...string) *Counter {
 	return &Counter{r.add(&family{name: name, help: help, kind: "counter", labels: labels})}
 }
 
-// Gauge makes a metric that goes up and down.
-func (r *Registry) Gauge(name, help string, labels ...string) *Gauge {
-	return &Gauge{r.add(&family{name: name, help: help, kind: "gauge", labels: labels})}
+// gauge makes a metric that goes up and down.
+func (r *Registry) gauge(name, help string, labels ...string) *gauge {
+	return &gauge{r.add(&family{name: name, help: help, kind: "gauge", labels: labels})}
 }
 
-// Histogram makes a metric that counts values by size; bounds are the upper
+// histogram makes a metric that counts values by size; bounds are the upper
 // limits of its buckets, growing.
-func (r *Registry) Histogram(name, help string, bounds []float64, labels ...string) *Histogram {
+func (r *Registry) histogram(name, help string, bounds []float64, labels ...string) *Histogram {
 	return &Histogram{r.add(&family{name: name, help: help, kind: "histogram", bounds: bounds, labels: labels})}
 }
 
@@ -160,7 +160,7 @@ type Reading struct {
 	families map[string]*family
 }
 
-// Gauge tells a value. Labels come as pairs of name and value.
+// gauge tells a value. Labels come as pairs of name and value.
 func (r *Reading) Gauge(name, help string, v float64, pairs ...string) {
 	r.tell(&family{name: name, help: help, kind: "gauge"}, v, pairs)
 }

@@ -108,7 +108,7 @@ func (a *API) session(r *http.Request, named string) (string, error) {
 	if id == "" {
 		id = named
 	}
-	if a.o.History == HistoryClient {
+	if a.o.History == historyClient {
 		if id != "" {
 			return "", badRequest("session_id", "Conversations are kept by the client here (api.history): send all messages and no session.")
 		}

@@ -44,10 +44,10 @@ func TestCosts(t *testing.T) {
 		fmt.Fprintf(&lines, `{"time":"2026-05-04T0%d:00:00Z","turn":"t%d","session":"websocket:a","source":"user","provider":"p","model":"m","in":1000,"out":100,"billing":"priced","usd":0.%d,"ms":5,"outcome":"ok"}`+"\n", i, i, i+1)
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "2026-05.jsonl"), []byte(lines.String()), 0o600))
-	record := ledger.New(ledger.Options{Store: disk.Open(dir, nil), Location: time.UTC, Now: noon})
+	limits := ledger.Limits{DailyUSD: 5, PerSession: ledger.SourceLimits{DailyTokens: 10000}, OnExceed: ledger.StopBackground}
+	record := ledger.New(ledger.Options{Store: disk.Open(dir, nil), Location: time.UTC, Now: noon, Limits: limits})
 	t.Cleanup(func() { must(t, record.Close()) })
 	program.Ledger = record
-	record.SetLimits(ledger.Limits{DailyUSD: 5, PerSession: ledger.SourceLimits{DailyTokens: 10000}, OnExceed: ledger.StopBackground})
 
 	type limit struct {
 		Name, Unit  string

@@ -283,16 +283,8 @@ func (w *window) covers(changed time.Time) bool {
 	return !changed.Before(w.start) && (w.end.IsZero() || !changed.After(w.end))
 }
 
-// ForeignContent reports whether a content was seen in a marked file, wherever
-// it lies now.
-func (s *Store) ForeignContent(data []byte) bool {
-	if len(data) < minSum || len(data) > maxSum {
-		return false
-	}
-	return s.ForeignSum(sha256.Sum256(data))
-}
-
-// ForeignSum is ForeignContent for a content whose SHA-256 is known.
+// ForeignSum reports whether a content, of which this is the SHA-256, was seen in a
+// marked file, wherever it lies now.
 func (s *Store) ForeignSum(sum [sha256.Size]byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,14 @@
+package document
+
+// What the tests, which are outside of the package, compare with.
+var (
+	ErrEncrypted   = errEncrypted
+	ErrMalformed   = errMalformed
+	ErrUnsupported = errUnsupported
+)
+
+// DefaultMaxChars is defaultMaxChars for the tests.
+const DefaultMaxChars = defaultMaxChars
+
+// Failure is failure for the tests.
+type Failure = failure
