@@ -33,8 +33,8 @@ func (ch *channels) actions() map[string]web.Action {
 		"settings.channel.configure":      ch.configureChannel,
 		"settings.api_service.start":      ch.switchAPI(true),
 		"settings.api_service.stop":       ch.switchAPI(false),
-		"settings.pairing.approve":        ch.settlePairing(true),
-		"settings.pairing.deny":           ch.settlePairing(false),
+		"settings.pairing.approve":        ch.answerPairing(true),
+		"settings.pairing.deny":           ch.answerPairing(false),
 		"settings.pairing.revoke":         ch.revokePairing,
 		"settings.pairing.invite":         ch.invite,
 		"settings.channel.restart":        ch.restart,
@@ -333,7 +333,7 @@ func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
 	return map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": people}, nil
 }
 
-func (ch *channels) settlePairing(approve bool) web.Action {
+func (ch *channels) answerPairing(approve bool) web.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Code  string `json:"code"`
