@@ -1,4 +1,4 @@
-package winjob
+package child
 
 import (
 	"unsafe"

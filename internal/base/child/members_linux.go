@@ -1,4 +1,4 @@
-package mcp
+package child
 
 import (
 	"bytes"
@@ -7,9 +7,12 @@ import (
 	"syscall"
 )
 
-// members are the processes of a server as they are now: those of its session,
-// and whatever descends from it.
-func (k *kin) members() []int {
+// CanSee says that other processes can be looked at.
+const CanSee = true
+
+// Members are the processes as they are now: those of the session, and whatever
+// descends from them.
+func (k *Kin) Members() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -47,12 +50,10 @@ func (k *kin) members() []int {
 	return out
 }
 
-// killAll ends every process of the server at once.
-func (k *kin) killAll() {
-	for _, pid := range k.members() {
+// KillAll ends every member at once, also those that left the group.
+func (k *Kin) KillAll() {
+	for _, pid := range k.Members() {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // one that ended meanwhile
 	}
-	k.kill()
+	k.Kill()
 }
-
-const canWatch = true

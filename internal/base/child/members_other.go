@@ -1,9 +1,12 @@
 //go:build !linux
 
-package mcp
+package child
 
-func (k *kin) members() []int { return nil }
+// CanSee says that other processes can be looked at.
+const CanSee = false
 
-func (k *kin) killAll() { k.kill() }
+// Members are not known here.
+func (*Kin) Members() []int { return nil }
 
-const canWatch = false
+// KillAll is Kill here.
+func (k *Kin) KillAll() { k.Kill() }

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/child"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 )
 
@@ -112,14 +113,15 @@ func (c *Child) Close() {
 func (c *Child) run(ctx context.Context, path string, p Program, out *childOutput) {
 	defer close(c.done)
 	defer c.end()
-	runtime.LockOSThread() // where the system ends a child with the thread that started it, that thread must stay
+	runtime.LockOSThread() // for child.DieWithUs
 	defer runtime.UnlockOSThread()
 
 	cmd := exec.Command(path, p.Args...) //nolint:gosec,noctx // a program that drivers name; it is ended below
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(childEnv(os.Environ()), p.Env...), out.stream(p.Address == ""), out.stream(false)
 	cmd.WaitDelay = childGrace // a grandchild may hold the output
-	var kin kin
-	kin.prepare(cmd)
+	var kin child.Kin
+	kin.Prepare(cmd)
+	child.DieWithUs(cmd)
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -128,10 +130,10 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 		c.err = fmt.Errorf("start %s: %w", p.Name, err)
 		return
 	}
-	kin.started(cmd)
+	kin.Started(cmd)
 	stop := context.AfterFunc(ctx, func() {
 		_ = stdin.Close()
-		kin.ask() // some do not look at their input
+		kin.Ask() // some do not look at their input
 	})
 	defer stop()
 	over := make(chan struct{})
@@ -147,7 +149,7 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 		select {
 		case <-over:
 		case <-t.C:
-			kin.kill()
+			kin.Kill()
 		}
 	})
 	if p.Address == "" {
@@ -157,7 +159,7 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 	err = cmd.Wait()
 	close(over)
 	killer.Wait()
-	kin.kill() // what it left behind
+	kin.Kill() // what it left behind
 	if ctx.Err() != nil {
 		return
 	}

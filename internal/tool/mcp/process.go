@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/nanobot-go/nanobot/internal/base/child"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/sandbox"
 )
@@ -31,7 +32,7 @@ const (
 // the process and all that holds its pipes have ended, which Close brings about.
 type process struct {
 	cmd     *exec.Cmd
-	kin     kin
+	kin     child.Kin
 	stdin   io.WriteCloser
 	cleanup func()
 	odd     func(string)
@@ -93,7 +94,7 @@ func startProcess(s Server, o *Options, stderr io.Writer, odd func(string)) (*pr
 			p.cleanup = done
 		}
 	}
-	p.kin.prepare(cmd)
+	p.kin.Prepare(cmd)
 	if err := p.start(); err != nil {
 		p.cleanup()
 		return nil, err
@@ -111,17 +112,17 @@ func (p *process) tooMuch() error {
 // watchOver ends a server whose processes use too much memory together.
 func (p *process) watchOver(memory int64) {
 	p.unwatch = func() {}
-	if memory <= 0 || !canWatch {
+	if memory <= 0 || !child.CanSee {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background()) // ends with the server
 	var watching sync.WaitGroup
 	p.unwatch = func() { stop(); watching.Wait() }
-	watch := sandbox.Watch{Members: p.kin.members, Memory: memory, Began: time.Now()}
+	watch := sandbox.Watch{Members: p.kin.Members, Memory: memory, Began: time.Now()}
 	watching.Go(func() {
 		if over := watch.Run(ctx); over != nil {
 			p.over = fmt.Errorf("it was ended: %w (tools.exec.maxMemoryMB)", over)
-			p.kin.killAll()
+			p.kin.KillAll()
 		}
 	})
 }
@@ -137,7 +138,7 @@ func (p *process) start() error {
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.cmd.Args[0], err)
 	}
-	p.kin.started(p.cmd)
+	p.kin.Started(p.cmd)
 	p.wg.Go(p.writeLoop)
 	p.wg.Go(func() { p.readLoop(newLineReader(stdout, p.odd)) })
 	return nil
@@ -237,13 +238,13 @@ func (p *process) end() {
 	p.wg.Go(func() { waited <- p.cmd.Wait() })
 	ok, err := waitFor(waited, inputGrace)
 	if !ok {
-		p.kin.ask()
+		p.kin.Ask()
 		if ok, err = waitFor(waited, endGrace); !ok {
-			p.kin.kill()
+			p.kin.Kill()
 			err = <-waited
 		}
 	}
-	p.kin.kill() // children that outlived it
+	p.kin.Kill() // children that outlived it
 	p.unwatch()
 	p.state = "ended"
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {

@@ -7,31 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 )
-
-// kin is the process group of a server.
-type kin struct{ group int }
-
-// prepare puts the server into a session of its own: no terminal, and one
-// group that can be signalled as a whole.
-func (k *kin) prepare(cmd *exec.Cmd) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setsid = true
-}
-
-func (k *kin) started(cmd *exec.Cmd) { k.group = cmd.Process.Pid }
-
-func (k *kin) ask() { _ = syscall.Kill(-k.group, syscall.SIGTERM) }
-
-// kill ends every process that is left in the group. A group with members
-// keeps its number, so no other process is hit.
-func (k *kin) kill() { _ = syscall.Kill(-k.group, syscall.SIGKILL) }
 
 // program finds the command in the PATH the server will see, which its
 // configuration may change.

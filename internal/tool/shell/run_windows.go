@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"github.com/nanobot-go/nanobot/internal/base/winjob"
+	"github.com/nanobot-go/nanobot/internal/base/child"
 )
 
 // shellFor is PowerShell without profiles. The command goes in as one
@@ -38,7 +38,7 @@ func boundFiles(*exec.Cmd, int64) {}
 // kin are the processes of one call, held by a job object that kills them all
 // when it is closed, also if the agent dies.
 type kin struct {
-	job    winjob.Job
+	job    child.Job
 	leader int
 }
 
@@ -61,7 +61,7 @@ func (k *kin) prepare(cmd *exec.Cmd, _ bool) {
 // in the job; ask reaches it through the process tree.
 func (k *kin) started(cmd *exec.Cmd) {
 	k.leader = cmd.Process.Pid
-	k.job, _ = winjob.Hold(k.leader) // without a job ask ends the tree
+	k.job, _ = child.Hold(k.leader) // without a job ask ends the tree
 }
 
 // ask ends the tree at once: Windows has no polite request for programs
