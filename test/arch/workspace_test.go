@@ -75,7 +75,7 @@ var byPathAllowed = map[string]string{
 
 	"internal/base/keyring/keyring.go":      "keeps keys in the data folder",
 	"internal/base/keyring/system_linux.go": "looks for the socket of the session bus",
-	"internal/base/child/members_linux.go":    "reads /proc",
+	"internal/base/child/members_linux.go":  "reads /proc",
 
 	"internal/run/backup/backup.go":         "reads the data folder by path; the workspace goes through a tree",
 	"internal/run/backup/own.go":            "finds out whether the workspace and the data folder are one",
