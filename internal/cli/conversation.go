@@ -130,13 +130,8 @@ func folderOf(ctx context.Context, past *session.Store, key string) (string, err
 // sessionKey is the conversation that a name means: the name itself, as in
 // Python nanobot, or that of earlier versions, which put cli: before it.
 func sessionKey(ctx context.Context, past *session.Store, name string) string {
-	if strings.Contains(name, ":") {
-		return name
-	}
-	if _, err := past.Metadata(ctx, name); errors.Is(err, session.ErrNotFound) {
-		if _, err := past.Metadata(ctx, "cli:"+name); err == nil {
-			return "cli:" + name
-		}
+	if key, err := past.Find(ctx, name); err == nil {
+		return key
 	}
 	return name
 }
@@ -149,7 +144,8 @@ func newSession(ctx context.Context, past *session.Store, state store.Store, fol
 	if folder != "" {
 		base = slug(filepath.Base(folder))
 	}
-	name = "cli:" + base + "-" + now.Format("0102-1504")
+	stem := session.Terminal + ":" + base + "-" + now.Format("0102-1504")
+	name = stem
 	for n := 2; ; n++ {
 		sum := sha256.Sum256([]byte(name))
 		release, err := state.Lock(ctx, string(datadir.Run)+"/names/"+hex.EncodeToString(sum[:8]))
@@ -160,7 +156,7 @@ func newSession(ctx context.Context, past *session.Store, state store.Store, fol
 		if release != nil {
 			_ = release()
 		}
-		name = "cli:" + base + "-" + now.Format("0102-1504") + "-" + strconv.Itoa(n)
+		name = stem + "-" + strconv.Itoa(n)
 	}
 }
 
@@ -191,7 +187,7 @@ func recent(ctx context.Context, past *session.Store, folder string, most int) [
 	list, _ := past.List(ctx) // what cannot be read is not offered
 	var found []session.Info
 	for _, info := range list {
-		if channel, _, _ := strings.Cut(info.Key, ":"); channel != "cli" || len(found) == most {
+		if channel, _ := session.Split(info.Key); channel != session.Terminal || len(found) == most {
 			continue
 		}
 		if dir, err := folderOf(ctx, past, info.Key); err == nil && dir == folder {
@@ -209,7 +205,7 @@ func chooseSession(ctx context.Context, c *command, past *session.Store, here st
 	list := recent(ctx, past, here, maxChoices)
 	all, _ := past.List(ctx) // as in recent
 	for _, info := range all {
-		if len(list) < maxChoices && strings.HasPrefix(info.Key, "cli:") && !slices.ContainsFunc(list, func(i session.Info) bool { return i.Key == info.Key }) {
+		if len(list) < maxChoices && strings.HasPrefix(info.Key, session.Terminal+":") && !slices.ContainsFunc(list, func(i session.Info) bool { return i.Key == info.Key }) {
 			list = append(list, info)
 		}
 	}

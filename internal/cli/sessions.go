@@ -78,18 +78,11 @@ func sessionNames(c *command, cmd *cobra.Command, _ []string, typed string) ([]s
 // named finds the conversation a user means: its key, or the chat of the
 // terminal by that name.
 func named(ctx context.Context, store *session.Store, name string) (string, error) {
-	for _, key := range []string{name, "cli:" + name} {
-		for _, err := range store.Read(ctx, key) {
-			if errors.Is(err, session.ErrNotFound) {
-				break
-			}
-			return key, err
-		}
-		if strings.Contains(name, ":") {
-			break
-		}
+	key, err := store.Find(ctx, name)
+	if errors.Is(err, session.ErrNotFound) {
+		return "", usageError{fmt.Errorf("there is no session %q; nanobot sessions list shows them", name)}
 	}
-	return "", usageError{fmt.Errorf("there is no session %q; nanobot sessions list shows them", name)}
+	return key, err
 }
 
 // sessionJSON is a line of sessions list --json.

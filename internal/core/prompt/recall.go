@@ -91,7 +91,7 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 	var parts []string
 	if r.Scope == "" && !r.Job {
 		others, err := r.lines(ctx, min(most, othersTokens), func(e memory.Entry) bool {
-			return e.Cursor > read && !e.Tainted && e.Scope == "" && !r.sees(e.Session) && !internal(e.Session)
+			return e.Cursor > read && !e.Tainted && e.Scope == "" && !r.sees(e.Session) && !session.Unattended(e.Session)
 		})
 		if err != nil {
 			return "", err
@@ -133,12 +133,7 @@ func (r *Recall) sees(key string) bool {
 	if !r.Unified {
 		return key == r.Key
 	}
-	return !internal(key)
-}
-
-// internal reports whether a session is one that people do not take part in.
-func internal(key string) bool {
-	return key == "heartbeat" || strings.HasPrefix(key, "cron:") || strings.HasPrefix(key, "trigger:") || strings.HasPrefix(key, "dream:")
+	return !session.Unattended(key)
 }
 
 // cutTokens shortens a text to about so many tokens.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/runner"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 )
 
@@ -50,7 +50,7 @@ func (e *Engine) Context(ctx context.Context, key string) (Context, error) {
 		return Context{}, err
 	}
 	defer sess.Release() //nolint:errcheck // it has no file
-	channel, chat, _ := strings.Cut(key, ":")
+	channel, chat := session.Split(key)
 	t := &Turn{
 		engine: e, key: key, sess: sess, conv: newConversation(),
 		msg: Message{In: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, Key: key},

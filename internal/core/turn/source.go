@@ -2,10 +2,10 @@ package turn
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -47,7 +47,7 @@ func guestSource(in bus.Inbound) string {
 // ofJob reports whether the message is a run of a job, in the conversation of
 // that job alone.
 func (t *Turn) ofJob() bool {
-	return Scheduled(t.msg.In) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:") || strings.HasPrefix(t.key, "trigger:"))
+	return Scheduled(t.msg.In) && session.Unattended(t.key)
 }
 
 // beginRun makes each run of a job begin with its message alone: earlier runs

@@ -107,7 +107,7 @@ func (c Conversations) list(ctx context.Context, r *http.Request) (any, error) {
 	var cursor any
 	for i := range infos {
 		in := &infos[i]
-		if name, _, _ := strings.Cut(in.Key, ":"); channel != "" && name != channel {
+		if name, _ := session.Split(in.Key); channel != "" && name != channel {
 			continue
 		}
 		if !within[in.Key] && !strings.Contains(strings.ToLower(in.Title+"\n"+in.Preview+"\n"+in.Key), wanted) {

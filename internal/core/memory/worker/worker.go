@@ -11,7 +11,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -273,7 +272,7 @@ func (w *Worker) known(s session.Seen) bool {
 // Compacts reports whether a conversation is taken in when it falls silent.
 // Jobs run in silence; a summary of each run would cost more than it is worth.
 func Compacts(key string) bool {
-	return key != "heartbeat" && !strings.HasPrefix(key, "cron:") && !strings.HasPrefix(key, "trigger:") && !strings.HasPrefix(key, "dream:")
+	return !session.Unattended(key)
 }
 
 // addLeft adds a job unless there is one for the same conversation.
