@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -49,9 +50,6 @@ own id.`,
 			case u.diff && u.force:
 				return usageError{errors.New("--diff changes nothing; do not use --force with it")}
 			}
-			if u.session != "" && !strings.Contains(u.session, ":") {
-				u.session = "cli:" + u.session
-			}
 			return runUndo(c, cmd, u)
 		},
 	}
@@ -86,6 +84,11 @@ func runUndo(c *command, cmd *cobra.Command, u undoCall) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	if u.session != "" {
+		if u.session, err = undoneIn(cmd.Context(), c, store, u.session); err != nil {
+			return err
+		}
+	}
 	if u.list {
 		return listUndo(cmd, store, u)
 	}
@@ -107,6 +110,25 @@ func runUndo(c *command, cmd *cobra.Command, u undoCall) (err error) {
 		return failure{exitFailure}
 	}
 	return nil
+}
+
+// undoneIn is the key of the conversation that a name means. What a conversation
+// changed can be undone after it was removed.
+func undoneIn(ctx context.Context, c *command, record *change.Record, name string) (string, error) {
+	store, err := sessionStore(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	defer store.Close() //nolint:errcheck // read only
+
+	key, err := store.Find(ctx, name)
+	if !errors.Is(err, session.ErrNotFound) {
+		return key, err
+	}
+	if turns, err := record.Turns(ctx, name); err != nil || len(turns) > 0 {
+		return name, err
+	}
+	return key, nil
 }
 
 // chosenTurn is the turn the user means.
