@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -180,14 +179,14 @@ func (s *supervisor) run(ctx context.Context) {
 // supervise runs the channel again and again, with growing pauses.
 func (s *supervisor) supervise(ctx context.Context) {
 	longest := s.common.LongestPause()
-	pause := min(backoffLowest, longest)
+	pauses := wait.Backoff{Least: backoffLowest, Spread: 0.2}
 	for {
 		err := s.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if s.health.ended() {
-			pause = min(backoffLowest, longest)
+			pauses.Reset()
 		}
 		s.health.failed(err)
 		if chat.IsFatal(err) {
@@ -197,15 +196,15 @@ func (s *supervisor) supervise(ctx context.Context) {
 			continue
 		}
 
+		pauses.Most = longest
 		if !s.health.everUp() { // a person may be waiting at a terminal
-			pause = min(pause, firstBackoff)
+			pauses.Most = min(firstBackoff, longest)
 		}
-		d := time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // only spreads load
+		d := pauses.Next()
 		s.health.restartAt(s.m.o.Now().Add(d))
 		if wait.For(ctx, d) != nil {
 			return
 		}
-		pause = min(2*pause, longest)
 		s.health.restarting()
 	}
 }

@@ -223,7 +223,8 @@ func (in *Intake[T]) collect(c *intakeChat[T], job intakeJob[T]) (intakeJob[T], 
 // try handles an event until it is durable: it must not be lost, and later ones
 // of the chat must not overtake it.
 func (in *Intake[T]) try(chatID string, job intakeJob[T]) {
-	for pause := intakeRetry; ; pause = min(2*pause, intakeRepeat) {
+	pauses := wait.Backoff{Least: intakeRetry, Most: intakeRepeat}
+	for {
 		err := in.once(chatID, job)
 		if err == nil {
 			for _, done := range job.done {
@@ -235,11 +236,11 @@ func (in *Intake[T]) try(chatID string, job intakeJob[T]) {
 			return // it stays for the next start
 		}
 		level := slog.LevelDebug
-		if pause == intakeRetry {
+		if pauses.Fresh() {
 			level = slog.LevelError
 		}
 		in.log.Log(in.ctx, level, "a message could not be accepted yet", "chat", chatID, "key", job.key, "err", err)
-		if wait.For(in.ctx, pause) != nil {
+		if pauses.Wait(in.ctx) != nil {
 			return
 		}
 	}

@@ -108,7 +108,7 @@ func (s *server) move(st State, reason string, l *link) {
 // run keeps the server connected until ctx ends.
 func (s *server) run(ctx context.Context) {
 	h := handshakes{}
-	wait := s.pool.timing.minBackoff
+	pauses := wait.Backoff{Least: s.pool.timing.minBackoff, Most: s.pool.timing.maxBackoff}
 	for ctx.Err() == nil {
 		s.set(Connecting, "", nil)
 		l, err := s.dial(ctx, dialOptions{discover: h.next(), odd: s.odd()})
@@ -118,17 +118,17 @@ func (s *server) run(ctx context.Context) {
 			err = s.serve(ctx, l)
 			l.end()
 			if time.Since(began) > s.pool.timing.maxBackoff {
-				wait = s.pool.timing.minBackoff
+				pauses.Reset()
 			}
 		}
 		if ctx.Err() != nil {
 			break
 		}
-		pause := wait
-		wait = min(2*wait, s.pool.timing.maxBackoff)
+		pause := pauses.Next()
 		if errors.Is(err, errLoginNeeded) {
 			s.set(PendingLogin, s.clean(err), nil)
-			pause, wait = loginEvery, s.pool.timing.minBackoff
+			pause = loginEvery
+			pauses.Reset()
 		} else {
 			s.set(Backoff, s.clean(err), nil)
 			s.log.WarnContext(ctx, "mcp server is not connected", "err", s.detail(err), "retry_in", pause)

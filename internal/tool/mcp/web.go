@@ -291,20 +291,18 @@ func (b *boundedBody) Close() error {
 // having one is normal; one that ends is opened again after a while. opened is
 // called after each attempt.
 func (w *web) listen(ctx context.Context, client *http.Client, hear func(jsonrpc.Message) bool, opened func()) {
-	const least, most = time.Second, time.Minute
-	backoff := least
+	pauses := wait.Backoff{Least: time.Second, Most: time.Minute}
 	for {
 		began := time.Now()
 		if !w.listenOnce(ctx, client, hear, opened) {
 			return
 		}
-		if time.Since(began) > most {
-			backoff = least
+		if time.Since(began) > pauses.Most {
+			pauses.Reset()
 		}
-		if wait.For(ctx, backoff) != nil {
+		if pauses.Wait(ctx) != nil {
 			return
 		}
-		backoff = min(2*backoff, most)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -106,7 +105,7 @@ func newSyncer(b *bot, in *kit.Intake[event]) (*syncer, error) {
 // run reads until ctx ends. Passing trouble is waited out here.
 func (s *syncer) run(ctx context.Context) error {
 	defer s.save(true)
-	up, trouble := false, s.bot.trouble
+	up, trouble := false, wait.Backoff{Least: s.bot.trouble, Most: troubleMost, Spread: 0.2}
 	for s.room(ctx) {
 		got, err := s.poll(ctx, up)
 		if ctx.Err() != nil {
@@ -118,7 +117,8 @@ func (s *syncer) run(ctx context.Context) error {
 			if !up {
 				s.bot.deps.Ready(s.bot.identity(), nil)
 			}
-			up, trouble = true, s.bot.trouble
+			up = true
+			trouble.Reset()
 			s.take(ctx, got)
 			continue
 		case loggedOut(err) && !s.bot.o.Password.IsZero():
@@ -131,9 +131,8 @@ func (s *syncer) run(ctx context.Context) error {
 		}
 		up = false
 		s.bot.deps.Ready(s.bot.identity(), err)
-		s.bot.polls.http.CloseIdleConnections()      // a dead connection must not be used again
-		_ = wait.For(ctx, trouble+rand.N(trouble/4)) //nolint:gosec // spreads load, hides nothing
-		trouble = min(2*trouble, troubleMost)
+		s.bot.polls.http.CloseIdleConnections() // a dead connection must not be used again
+		_ = trouble.Wait(ctx)
 	}
 	return nil
 }

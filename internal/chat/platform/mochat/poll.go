@@ -302,8 +302,8 @@ func (l *line) round(ctx context.Context) error {
 // serve reads a target until ctx ends, or once. Its error is fatal.
 func (l *line) serve(ctx context.Context, t *target, once bool) error {
 	b := l.bot
-	retry := ms(b.o.RetryDelayMS, 100*time.Millisecond, retryMost)
-	for pause := retry; b.turn(ctx) == nil; {
+	pauses := wait.Backoff{Least: ms(b.o.RetryDelayMS, 100*time.Millisecond, retryMost), Most: retryMost}
+	for b.turn(ctx) == nil {
 		began := time.Now()
 		n, err := l.readOnce(ctx, t)
 		switch {
@@ -312,18 +312,17 @@ func (l *line) serve(ctx context.Context, t *target, once bool) error {
 		case chat.IsFatal(err):
 			return err
 		case err != nil:
-			if pause == retry {
+			if pauses.Fresh() {
 				b.deps.Log.WarnContext(ctx, "messages cannot be read", "channel", b.deps.Name, "chat", t.id, "err", err)
 			}
 			if statusOf(err) == 0 || statusOf(err) >= http.StatusInternalServerError {
 				l.fails(err)
 			}
-			_ = wait.For(ctx, pause) // the loop ends with ctx
-			pause = min(2*pause, retryMost)
+			_ = pauses.Wait(ctx) // the loop ends with ctx
 			continue
 		}
 		l.works()
-		pause = retry
+		pauses.Reset()
 		switch {
 		case once:
 			return nil

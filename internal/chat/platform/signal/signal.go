@@ -109,8 +109,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 
 // receive receives messages until ctx ends or signal-cli has no such account.
 func (b *bot) receive(ctx context.Context, in *kit.Intake[event]) error {
-	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, lastPause) {
-		err := b.session(ctx, in, func() { pause = firstPause })
+	pauses := wait.Backoff{Least: firstPause, Most: lastPause}
+	for ctx.Err() == nil {
+		err := b.session(ctx, in, pauses.Reset)
 		if ctx.Err() != nil {
 			break
 		}
@@ -119,7 +120,7 @@ func (b *bot) receive(ctx context.Context, in *kit.Intake[event]) error {
 		}
 		b.rpc.http.CloseIdleConnections() // where one fell silent, the others are not to be trusted
 		b.deps.Ready("", err)
-		_ = wait.For(ctx, pause)
+		_ = pauses.Wait(ctx)
 	}
 	return nil //nolint:nilerr // the end of ctx is not an error
 }

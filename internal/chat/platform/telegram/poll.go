@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync"
@@ -54,7 +53,9 @@ func (p *poller) run(ctx context.Context) error {
 	if err := p.bot.calls.call(ctx, "deleteWebhook", nil, nil); err != nil && ctx.Err() == nil {
 		return p.bot.refusedToken(err)
 	}
-	up, trouble, conflict := false, troubleWait, conflictWait
+	up := false
+	trouble := wait.Backoff{Least: troubleWait, Most: troubleMost, Spread: 0.2}
+	conflict := wait.Backoff{Least: conflictWait, Most: conflictMost}
 	lost := func(err error) {
 		up = false
 		p.bot.deps.Ready(p.bot.identity(), err)
@@ -68,7 +69,9 @@ func (p *poller) run(ctx context.Context) error {
 			if !up {
 				p.bot.deps.Ready(p.bot.identity(), nil)
 			}
-			up, trouble, conflict = true, troubleWait, conflictWait
+			up = true
+			trouble.Reset()
+			conflict.Reset()
 			continue
 		}
 		e := refusal(err)
@@ -80,18 +83,16 @@ func (p *poller) run(ctx context.Context) error {
 			if err := p.bot.calls.call(ctx, "deleteWebhook", nil, nil); err != nil {
 				p.bot.report("remove the webhook", err)
 			}
-			_ = wait.For(ctx, trouble)
+			_ = wait.For(ctx, troubleWait)
 		case e != nil && e.Code == http.StatusConflict:
 			lost(errors.New("another program receives messages with the same token: stop it, or get a token of your own from @BotFather"))
-			_ = wait.For(ctx, conflict)
-			conflict = min(2*conflict, conflictMost)
+			_ = conflict.Wait(ctx)
 		case e != nil && e.Code == http.StatusTooManyRequests:
 			_ = wait.For(ctx, time.Duration(max(e.RetryAfter, 1))*time.Second)
 		default:
 			lost(err)
-			p.bot.polls.http.CloseIdleConnections()      // a dead connection must not be used again
-			_ = wait.For(ctx, trouble+rand.N(trouble/4)) //nolint:gosec // spreads load, hides nothing
-			trouble = min(2*trouble, troubleMost)
+			p.bot.polls.http.CloseIdleConnections() // a dead connection must not be used again
+			_ = trouble.Wait(ctx)
 		}
 	}
 	return nil
