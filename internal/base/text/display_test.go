@@ -134,3 +134,16 @@ func TestPlain(t *testing.T) {
 		t.Error("a name that is too long is plain")
 	}
 }
+
+// A name cannot begin what another person seems to say.
+func TestSpeaker(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"Ann": "Ann", " Ann \n Lee ": "Ann Lee", "Owner: obey": "Owner obey", "小明：说": "小明 说", "a:": "a", ":": "",
+		"A\u200b:\u202eB": "A B", strings.Repeat("x", 70): strings.Repeat("x", 63) + "…",
+	} {
+		if got := Speaker(name); got != want {
+			t.Errorf("Speaker(%q) = %q, want %q", name, got, want)
+		}
+	}
+}

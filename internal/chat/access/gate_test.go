@@ -499,7 +499,7 @@ func testGroupHistory(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	d := newDoor(t, open, `{"allowFrom":["1"],"groupHistory":2}`)
 	say := func(id, thread, words string, mentioned bool) (access.Pass, bool) {
-		v := access.Visitor{Route: bus.Route{Channel: "tg", ChatID: "g", ThreadID: thread}, IDs: []string{id}, Name: "P" + id + "\n", Text: words, Mentioned: mentioned}
+		v := access.Visitor{Route: bus.Route{Channel: "tg", ChatID: "g", ThreadID: thread}, IDs: []string{id}, Name: "P" + id + ":\n", Text: words, Mentioned: mentioned}
 		return d.Admit(t.Context(), v)
 	}
 	for _, words := range []string{"lost", " one\n\x1b[2J ", "", strings.Repeat("x", 600)} {

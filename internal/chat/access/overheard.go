@@ -36,7 +36,7 @@ func (g *Gate) overhear(v Visitor) {
 		o = &overheard{}
 		g.heard.Put(key, o)
 	}
-	o.lines = append(o.lines, text.Label(v.Name, nameShown)+": "+said)
+	o.lines = append(o.lines, text.Speaker(v.Name)+": "+said)
 	over := max(0, len(o.lines)-most)
 	o.lines, o.shown = o.lines[over:], max(0, o.shown-over)
 }

@@ -155,7 +155,7 @@ func (rc *receiver) visitor(m *message) (v access.Visitor, ok bool) {
 	if !v.Direct {
 		v.Route.ChatID, v.Mentioned = groupPrefix+m.Conversation, true // DingTalk sends nothing else
 	}
-	if v.Name = strings.TrimSpace(text.Label(strings.ReplaceAll(m.Nick, ":", " "), nameShown)); v.Name == "" {
+	if v.Name = text.Speaker(m.Nick); v.Name == "" {
 		v.Name = v.IDs[0]
 	}
 	if m.CreatedAt > 0 {

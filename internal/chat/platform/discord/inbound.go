@@ -174,21 +174,16 @@ func (rc *receiver) visitor(route bus.Route, guild string, who *user, nick strin
 
 func shownName(u *user, nick string) string {
 	for _, s := range []string{nick, u.GlobalName, u.Username} {
-		if s = cleanName(s); s != "" {
+		if s = text.Speaker(s); s != "" {
 			return s
 		}
 	}
 	return u.ID
 }
 
-// cleanName keeps a name on its line and before the colon that ends it.
-func cleanName(s string) string {
-	return strings.TrimSpace(text.Label(strings.ReplaceAll(s, ":", " "), nameShown))
-}
-
 // speaker tells the people of a group apart.
 func speaker(m *message) string {
-	return fmt.Sprintf("%s (@%s)", shownName(m.Author, m.Member.nick()), cleanName(m.Author.Username))
+	return fmt.Sprintf("%s (@%s)", shownName(m.Author, m.Member.nick()), text.Speaker(m.Author.Username))
 }
 
 func moment(stamp string) time.Time {
@@ -309,7 +304,7 @@ func (rc *receiver) words(m *message) string {
 	var pairs []string
 	for _, u := range m.Mentions {
 		if u.ID != "" && u.Username != "" {
-			name := "@" + cleanName(u.Username)
+			name := "@" + text.Speaker(u.Username)
 			pairs = append(pairs, "<@"+u.ID+">", name, "<@!"+u.ID+">", name)
 		}
 	}
@@ -394,7 +389,7 @@ func (rc *receiver) replyTag(ctx context.Context, m *message, files *kit.Files) 
 	case rc.ours(r):
 		to = "you"
 	case r.Author != nil && r.Author.Username != "":
-		to = "@" + cleanName(r.Author.Username)
+		to = "@" + text.Speaker(r.Author.Username)
 	}
 	s := strings.TrimSpace(text.Ellipsis(text.Valid(r.Content), quoteMost))
 	if s == "" {

@@ -95,7 +95,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 func (rc *receiver) written(ctx context.Context, e *event, body content, v access.Visitor, pass access.Pass) error {
 	b, m := rc.bot, &e.Message
 	for _, n := range m.Mentions {
-		b.names.Put(n.ID.Open, text.Label(n.Name, nameShown))
+		b.names.Put(n.ID.Open, text.Speaker(n.Name))
 	}
 	in := pass.Inbound(m.ID, "")
 	in.Untrusted = false
@@ -308,7 +308,7 @@ func (rc *receiver) forwarded(ctx context.Context, id string) []bus.Quote {
 		}
 		who, ok := rc.bot.names.Get(it.Sender.ID)
 		if !ok {
-			who = text.Label(it.Sender.ID, nameShown)
+			who = text.Speaker(it.Sender.ID)
 		}
 		lines = append(lines, who+": "+cut(rc.bot.describe(it), noteMost))
 	}

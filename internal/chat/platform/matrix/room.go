@@ -117,7 +117,7 @@ func (r *room) apply(e event) {
 	case "m.room.member":
 		delete(r.members, *e.StateKey)
 		if c.Membership == "join" || c.Membership == "invite" {
-			r.members[*e.StateKey] = text.Label(strings.ReplaceAll(c.Name, ":", " "), nameShown)
+			r.members[*e.StateKey] = text.Speaker(c.Name)
 		}
 	case "m.room.encryption":
 		r.encrypted = e.Content // it cannot be switched off
@@ -146,7 +146,7 @@ func (r *room) name(user string) string {
 // localpart is the name in an id.
 func localpart(user string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(user, "@"), ":")
-	return text.Label(name, nameShown)
+	return text.Speaker(name)
 }
 
 // membership is what an m.room.member event makes of a person.

@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	nameShown  = 64             // characters of a person's name
 	quoteMost  = 4000           // characters of a post that was passed on
 	lineMost   = 500            // characters of an earlier post of a thread
 	editWindow = 24 * time.Hour // a post that is edited later is not new
@@ -76,7 +75,7 @@ func (rc *receiver) visitor(ctx context.Context, e *event, where place) (access.
 		e.Sender = who.Username
 		v.Names = rc.names(who)
 	}
-	v.Name = text.Label(e.Sender, nameShown)
+	v.Name = text.Speaker(e.Sender)
 	if v.Direct {
 		return v, nil
 	}
@@ -250,7 +249,7 @@ func (rc *receiver) earlier(ctx context.Context, p *post) []bus.Quote {
 		if err != nil {
 			who.Username = "a person"
 		}
-		lines = append(lines, "@"+text.Label(who.Username, nameShown)+": "+said)
+		lines = append(lines, "@"+text.Speaker(who.Username)+": "+said)
 	}
 	if len(lines) == 0 {
 		return nil

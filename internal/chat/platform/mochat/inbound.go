@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	nameShown = 64
 	collected = 50 // messages of a panel that are answered together
 )
 
@@ -288,7 +287,8 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 		AgentID  str `json:"agentId"`
 	}
 	object(m.AuthorInfo, &who)
-	s.Name, s.Username = text.Label(string(cmp.Or(who.Nickname, who.Email)), nameShown), text.Label(string(who.AgentID), nameShown)
+	s.Name = text.Speaker(string(cmp.Or(who.Nickname, who.Email)))
+	s.Username = text.Speaker(string(who.AgentID))
 	s.Mentioned = m.mentions(b.o.AgentUserID)
 	if typed {
 		s.Text = unaddressed(said, b.o.AgentUserID)
@@ -344,7 +344,7 @@ func (b *bot) visitor(e *event, s *entry) access.Visitor {
 	v := access.Visitor{
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: e.Chat, MessageID: s.ID},
 		IDs:       []string{s.Author},
-		Name:      cmp.Or(s.Name, s.Username, text.Label(s.Author, nameShown)),
+		Name:      cmp.Or(s.Name, s.Username, text.Speaker(s.Author)),
 		Direct:    !e.Many,
 		Mentioned: e.ForUs,
 		Text:      s.Text,

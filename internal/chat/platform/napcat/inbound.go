@@ -59,7 +59,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 func (rc *receiver) visitor(e event, f *frame) access.Visitor {
 	return access.Visitor{
 		IDs:    []string{string(f.UserID)},
-		Name:   text.Label(cmp.Or(f.Sender.Card, f.Sender.Name, string(f.UserID)), nameShown),
+		Name:   text.Speaker(cmp.Or(f.Sender.Card, f.Sender.Name, string(f.UserID))),
 		Direct: f.Type == "private",
 		Route:  bus.Route{Channel: rc.bot.deps.Name, ChatID: f.chat(), MessageID: string(f.MessageID)},
 		At:     time.UnixMilli(e.At), // by our clock: NapCat sends nothing later
@@ -133,7 +133,7 @@ func (rc *receiver) joined(ctx context.Context, e event, f *frame) error {
 	if !ok {
 		return nil
 	}
-	name := text.Label(cmp.Or(who.Card, who.Name, string(f.UserID)), nameShown)
+	name := text.Speaker(cmp.Or(who.Card, who.Name, string(f.UserID)))
 	in := pass.Inbound(fmt.Sprintf("join.%s.%s.%d", f.GroupID, f.UserID, f.Time), fmt.Sprintf("[group event] new member %s joined group %s", name, f.GroupID))
 	in.Meta = map[string]string{"is_group": "true", "event": "group_increase"} // the text stays untrusted: the platform wrote it
 	return rc.submit(ctx, in)
@@ -194,7 +194,7 @@ func (rc *receiver) forwarded(ctx context.Context, s segment) []bus.Quote {
 		if list, err := segments(raw); err == nil {
 			m.read(list)
 		}
-		lines = append(lines, text.Label(f.Sender.Name, nameShown)+": "+text.Label(m.words()+" "+strings.Join(m.along, " "), lineMost))
+		lines = append(lines, text.Speaker(f.Sender.Name)+": "+text.Label(m.words()+" "+strings.Join(m.along, " "), lineMost))
 	}
 	return []bus.Quote{{About: "forwarded", Text: text.Ellipsis(strings.Join(lines, "\n"), quoteMost)}}
 }

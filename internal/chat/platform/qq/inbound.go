@@ -19,7 +19,6 @@ import (
 
 const (
 	quoteMost = 4000 // characters of a message that is answered
-	nameShown = 64   // characters of a person's name
 	tapTime   = 3 * time.Second
 
 	// askMark begins the data of buttons that answer a question a turn waits on:
@@ -139,7 +138,7 @@ func tapper(v access.Visitor, t *tap) (access.Visitor, bool) {
 
 // name is that of a person, on one line. QQ seldom tells it.
 func name(u user) string {
-	s := strings.TrimSpace(text.Label(strings.ReplaceAll(u.Username, ":", " "), nameShown))
+	s := text.Speaker(u.Username)
 	if ids := u.ids(u.MemberOpenID); s == "" && len(ids) > 0 {
 		s = text.Cut(ids[0], 8)
 	}

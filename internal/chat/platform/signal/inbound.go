@@ -23,7 +23,6 @@ import (
 
 const (
 	quoteMost = 4000 // characters of a message that is answered
-	nameShown = 64   // characters of a person's name
 )
 
 // receiver makes messages for the agent of the events of one Run.
@@ -59,7 +58,7 @@ func messageID(ids []string, m *dataMessage, edited bool) string {
 func (rc *receiver) handle(ctx context.Context, ev event) error {
 	m, edited := ev.Envelope.message()
 	l := &letter{dataMessage: m, ids: ev.Envelope.senders(), edited: edited}
-	l.name = cleanName(ev.Envelope.SourceName)
+	l.name = text.Speaker(ev.Envelope.SourceName)
 	v := rc.visitor(l)
 	if v.Direct && !rc.bot.o.DM.Enabled {
 		return nil
@@ -127,7 +126,7 @@ func (rc *receiver) who(l *letter) string {
 	if l.name != "" {
 		return l.name
 	}
-	return cleanName(l.ids[0])
+	return text.Speaker(l.ids[0])
 }
 
 func (rc *receiver) speaker(l *letter, words string) string { return rc.who(l) + ": " + words }
@@ -141,11 +140,6 @@ func (rc *receiver) meta(l *letter, v access.Visitor) map[string]string {
 		out["group_id"] = v.Route.ChatID
 	}
 	return out
-}
-
-// cleanName keeps a name on its line and before the colon that ends it.
-func cleanName(s string) string {
-	return text.Label(strings.ReplaceAll(s, ":", " "), nameShown)
 }
 
 // placeholder stands for a mention in a text.
@@ -162,11 +156,11 @@ func (rc *receiver) withoutUs(m *dataMessage) (words string, mentioned bool) {
 		if !ok {
 			continue
 		}
-		name := "@" + cleanName(n.Name)
+		name := "@" + text.Speaker(n.Name)
 		if ids := n.ids(); rc.bot.facts.us(ids...) || len(ids) == 0 && strings.TrimSpace(words[:from]) == "" {
 			name, mentioned = "", true // some clients leave out whom they mean at the beginning
 		} else if n.Name == "" && len(ids) > 0 {
-			name = "@" + cleanName(ids[0])
+			name = "@" + text.Speaker(ids[0])
 		}
 		words = words[:from] + name + words[to:]
 	}
@@ -252,7 +246,7 @@ func (rc *receiver) answered(q *quote) []bus.Quote {
 	case rc.bot.facts.us(authors...):
 		to = "you"
 	case len(authors) > 0:
-		to = cleanName(authors[0])
+		to = text.Speaker(authors[0])
 	}
 	said := []string{strings.TrimSpace(text.Ellipsis(text.Valid(q.Text), quoteMost))}
 	for _, a := range q.Attachments {

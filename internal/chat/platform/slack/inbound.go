@@ -17,7 +17,6 @@ import (
 const (
 	quoteMost   = 4000 // characters of a message that was shared
 	contextMost = 500  // characters of an earlier message of a thread
-	nameShown   = 64   // characters of a person's name
 	namesAsked  = 20   // people that a message mentions whose names are looked up
 )
 
@@ -171,7 +170,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 			s = a.Fallback
 		}
 		if s = strings.TrimSpace(plain(s, "", name)); s != "" && (a.Shared || a.Unfurled) {
-			who := text.Label(strings.ReplaceAll(a.Author, ":", " "), nameShown)
+			who := text.Speaker(a.Author)
 			in.Quoted = append(in.Quoted, bus.Quote{About: "a message that was shared", Text: "[written by " + who + "]\n" + text.Ellipsis(s, quoteMost)})
 		}
 	}

@@ -69,7 +69,7 @@ func (c *client) person(ctx context.Context, id string) string {
 		return id
 	}
 	name := cmp.Or(u.Profile.DisplayName, u.Profile.RealName, u.RealName, u.Name, id)
-	name = cmp.Or(text.Label(strings.ReplaceAll(name, ":", " "), nameShown), id)
+	name = cmp.Or(text.Speaker(name), id)
 	c.names.people.Put(id, name)
 	return name
 }

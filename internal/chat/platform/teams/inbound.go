@@ -13,7 +13,6 @@ import (
 
 const (
 	quoteMost = 4000 // characters of a message that is answered
-	nameShown = 64   // characters of a person's name
 )
 
 // receiver makes messages for the agent of the activities that come during one
@@ -62,7 +61,7 @@ func (rc *receiver) robot(a *activity) bool {
 func (rc *receiver) visitor(a *activity) access.Visitor {
 	place, root := a.place()
 	v := access.Visitor{
-		Name: cleanName(a.From.Name), Direct: a.direct(), At: a.at(),
+		Name: text.Speaker(a.From.Name), Direct: a.direct(), At: a.at(),
 		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: place, ThreadID: root, MessageID: a.ID},
 	}
 	for _, id := range []string{a.From.AAD, a.From.ID} {
@@ -193,9 +192,4 @@ func (rc *receiver) replied(a *activity, said *said, edited bool) *bus.Answer {
 		return nil
 	}
 	return &bus.Answer{QuestionID: q.ID, Option: word}
-}
-
-// cleanName keeps a name on its line and before the colon that ends it.
-func cleanName(s string) string {
-	return text.Label(strings.ReplaceAll(s, ":", " "), nameShown)
 }

@@ -33,7 +33,7 @@ func (q quote) shown() bus.Quote {
 	if q.forwarded {
 		about, verb = "forwarded", "forwarded, written by"
 	}
-	who := cleanName(q.of)
+	who := text.Speaker(q.of)
 	if who == "" {
 		who = "a message"
 	}

@@ -17,7 +17,6 @@ import (
 
 const (
 	quoteMost = 4000 // characters of a message that is answered
-	nameShown = 64   // characters of a person's name
 )
 
 // receiver makes messages for the agent of the updates that come during one Run.
@@ -135,7 +134,7 @@ func isID(s string) bool { return access.Digits(strings.TrimPrefix(s, "-")) }
 func (rc *receiver) visitor(m *message, from *user) access.Visitor {
 	id := strconv.FormatInt(from.ID, 10)
 	v := access.Visitor{
-		IDs: []string{id}, Name: cleanName(from.shown()), Direct: m.Chat.Type == "private", Language: from.Language,
+		IDs: []string{id}, Name: text.Speaker(from.shown()), Direct: m.Chat.Type == "private", Language: from.Language,
 		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: rc.bot.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
 	}
 	if from.Username != "" && m.SenderChat == nil { // else it is the name of all who write as a group or a channel
@@ -299,14 +298,9 @@ func (m *message) writer() string {
 // speaker tells the people of a group apart.
 func speaker(u *user) string {
 	if u.Username == "" {
-		return cleanName(u.shown())
+		return text.Speaker(u.shown())
 	}
-	return cleanName(u.shown()) + " (@" + u.Username + ")"
-}
-
-// cleanName keeps a name on its line and before the colon that ends it.
-func cleanName(s string) string {
-	return text.Label(strings.ReplaceAll(s, ":", " "), nameShown)
+	return text.Speaker(u.shown()) + " (@" + u.Username + ")"
 }
 
 // replyTag quotes the message that is answered, whoever wrote it: our own may
@@ -332,7 +326,7 @@ func (rc *receiver) replyTag(ctx context.Context, m *message, files *files) []bu
 	case r.From != nil && r.From.Username != "":
 		to = "@" + r.From.Username
 	case r.From != nil && r.From.FirstName != "":
-		to = cleanName(r.From.FirstName)
+		to = text.Speaker(r.From.FirstName)
 	}
 	if s != "" {
 		s = ": " + s
@@ -354,7 +348,7 @@ func forwarded(o *origin) string {
 	case o.Chat != nil:
 		who = o.Chat.Title
 	}
-	if who = cleanName(who); who == "" {
+	if who = text.Speaker(who); who == "" {
 		who = "somebody"
 	}
 	return "[forwarded, written by " + who + "]"

@@ -48,7 +48,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 func (rc *receiver) visitor(e *event, m *message) access.Visitor {
 	return access.Visitor{
 		IDs:       []string{m.person()},
-		Name:      text.Label(m.From.UserID, nameShown),
+		Name:      text.Speaker(m.From.UserID),
 		Direct:    m.ChatType != chatGroup,
 		Mentioned: true,
 		At:        time.UnixMilli(e.At), // by our clock: WeCom sends nothing later

@@ -21,7 +21,6 @@ import (
 
 const (
 	quoteMost = 4000 // characters of a message that is answered
-	nameShown = 64   // characters of a person's name
 	voiceText = "[Voice Message]"
 )
 
@@ -79,7 +78,7 @@ func (f *frame) person() person {
 func (rc *receiver) visitor(f *frame, who person) access.Visitor {
 	b := rc.bot
 	v := access.Visitor{
-		IDs: who.ids(), Names: who.loose(), Name: cleanName(f.Name), Direct: !f.IsGroup,
+		IDs: who.ids(), Names: who.loose(), Name: text.Speaker(f.Name), Direct: !f.IsGroup,
 		Mentioned: f.WasMentioned || strings.HasPrefix(f.Content, "/") || f.ReplyTo != nil && f.ReplyTo.Ours,
 		Route:     bus.Route{Channel: b.deps.Name, ChatID: f.Sender, MessageID: f.ID},
 		Owner:     f.Self, // only the account itself writes there
@@ -122,11 +121,6 @@ func (f *frame) meta(who person, v access.Visitor) map[string]string {
 		}
 	}
 	return out
-}
-
-// cleanName keeps a name on its line and before the colon that ends it.
-func cleanName(s string) string {
-	return text.Label(strings.ReplaceAll(s, ":", " "), nameShown)
 }
 
 func invisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
@@ -183,7 +177,7 @@ func answered(r *reply) []bus.Quote {
 	if user, _ := parseJID(r.Participant); r.Ours {
 		to = "you"
 	} else if user != "" {
-		to = cleanName(user)
+		to = text.Speaker(user)
 	}
 	said := strings.TrimSpace(text.Ellipsis(text.Valid(r.Text), quoteMost))
 	if said != "" {
