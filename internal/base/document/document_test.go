@@ -175,7 +175,7 @@ func TestProblems(t *testing.T) {
 			if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.part) {
 				t.Errorf("error = %v, want %v with %q", err, c.want, c.part)
 			}
-			if _, typed := errors.AsType[*document.Failure](err); !typed {
+			if _, typed := errors.AsType[*document.FailureError](err); !typed {
 				t.Errorf("error is %T", err)
 			}
 		})

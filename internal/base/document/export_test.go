@@ -10,5 +10,5 @@ var (
 // DefaultMaxChars is defaultMaxChars for the tests.
 const DefaultMaxChars = defaultMaxChars
 
-// Failure is failure for the tests.
-type Failure = failure
+// FailureError is failure for the tests.
+type FailureError = failure

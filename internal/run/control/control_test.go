@@ -49,7 +49,7 @@ func (h channels) Send(_ context.Context, out bus.Outbound) (bus.Route, error) {
 	return out.Route, h.do("send " + out.Text)
 }
 
-func (h channels) Login(ctx context.Context, name string, d chat.Dialog, force bool) (chat.Result, error) {
+func (h channels) Login(ctx context.Context, name string, d chat.Dialog, _ bool) (chat.Result, error) {
 	if name == "none" {
 		return chat.Result{}, deliver.ErrNoLogin
 	}
@@ -152,7 +152,7 @@ func serve(t *testing.T, dataDir string, s control.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: s.Handler()} //nolint:gosec // its client is this test
+	server := &http.Server{Handler: s.Handler()}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -153,7 +153,7 @@ func (g *Gateway) build(ctx context.Context) (err error) {
 	if err := g.listen(ctx, loaded); err != nil {
 		return err
 	}
-	g.pages = newPages(g) //nolint:contextcheck // notifications do not end with the request that caused them
+	g.pages = newPages(g)
 	g.asking = newAsking(g.state, kept, g.secrets.Redact, g.topics, g.log)
 	g.web = &webClients{
 		app: g.o.Options, state: g.state, directory: g.directory, log: g.log, topics: g.topics, unread: unread, asking: g.asking,

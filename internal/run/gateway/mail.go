@@ -162,9 +162,6 @@ func (m *mail) reaches(r bus.Route) error {
 	return errors.New("no terminal is open")
 }
 
-// language is the one that people on a channel read.
-func (m *mail) language(channel string) string { return m.directory.Language(channel) }
-
 // tellOwner says something to the owner, wherever they were last. The log has
 // it already, so it does not matter if the owner cannot be reached.
 func (m *mail) tellOwner(ctx context.Context, s phrase.Sentence) {

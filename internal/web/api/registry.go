@@ -160,7 +160,7 @@ type Reading struct {
 	families map[string]*family
 }
 
-// gauge tells a value. Labels come as pairs of name and value.
+// Gauge tells a value. Labels come as pairs of name and value.
 func (r *Reading) Gauge(name, help string, v float64, pairs ...string) {
 	r.tell(&family{name: name, help: help, kind: "gauge"}, v, pairs)
 }

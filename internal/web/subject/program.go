@@ -57,6 +57,7 @@ type archiver interface {
 
 // worker is the agent.
 type worker interface {
+	asker
 	// BusyWith reports whether a conversation has a turn, or messages that wait for one.
 	BusyWith(key string) bool
 	// Subagents are the ids of those that run for a conversation.
@@ -69,6 +70,10 @@ type worker interface {
 	Prompt(ctx context.Context, key string) (Prompt, error)
 	// Undone tells the model of a conversation which files are as they were before.
 	Undone(ctx context.Context, key string, paths []string) error
+}
+
+// asker asks the owner while it works.
+type asker interface {
 	// OpenQuestions are the questions that turns of all conversations wait on, the
 	// oldest first.
 	OpenQuestions() any
