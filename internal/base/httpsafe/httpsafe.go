@@ -31,9 +31,9 @@ func Client(o Options) (*http.Client, error) {
 	proxy := http.ProxyFromEnvironment
 	switch {
 	case o.Proxy != "":
-		u, err := url.Parse(o.Proxy)
-		if err != nil || u.Host == "" {
-			return nil, errors.New("proxy is not a URL with a host")
+		u, err := ParseProxy(o.Proxy)
+		if err != nil {
+			return nil, err
 		}
 		proxy = http.ProxyURL(u)
 	case o.Direct:
