@@ -221,8 +221,8 @@ type Deps struct {
 	// one that the agent was given, or one that we sent. Only the last ones
 	// since the start are known, on platforms with Caps.Quotes.
 	Quoted func(route bus.Route, id string) (Quoted, bool)
-	// Client makes an HTTP client for the platform's configured addresses.
-	// An empty proxy means the one of the environment.
+	// Client makes an HTTP client for the platform's configured addresses, as the
+	// function Client does.
 	Client func(proxy string) (*http.Client, error)
 	// Fetch makes a client for addresses that strangers or the model wrote:
 	// it refuses private ones.

@@ -73,6 +73,22 @@ func (l *Language) UnmarshalJSON(data []byte) error {
 // ErrUnknownKey is the error of a section that has a key its platform does not know.
 var ErrUnknownKey = errors.New("unknown key")
 
+// checked are settings that bring themselves into one form, and say which one is
+// wrong or missing.
+type checked interface{ Check() error }
+
+// Read fills settings, which hold the defaults already, from a section as Decode
+// does, and checks them.
+func Read[S checked](section json.RawMessage, settings S) (S, error) {
+	if err := Decode(section, settings); err != nil {
+		return settings, err
+	}
+	if err := settings.Check(); err != nil {
+		return settings, Fatal(err)
+	}
+	return settings, nil
+}
+
 // Decode fills a struct, which holds the defaults already, from a section.
 // A key it does not know is an error that names the nearest one. Numbers and
 // switches may be written as text, which is all that environment variables can

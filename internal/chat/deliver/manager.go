@@ -109,7 +109,7 @@ func NewManager(o Options) (*Manager, error) {
 		o.Redact = func(s string) string { return s }
 	}
 	if o.Client == nil {
-		o.Client = func(proxy string) (*http.Client, error) { return httpsafe.Client(httpsafe.Options{Proxy: proxy}) }
+		o.Client = chat.Client
 	}
 	if o.Fetch == nil {
 		o.Fetch = func() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) }

@@ -143,15 +143,10 @@ func (g *Gateway) channelOptions(l *config.Loaded) deliver.Options {
 		Queue: g.mail, Directory: g.directory, Drivers: g.drivers(), Sections: g.sections(l),
 		Defaults:   chat.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(l, g.log), DataDir: l.DataDir, Kept: []string{guard.SentFiles, "api"},
-		Client: channelClient, Fetch: channelFetch(l),
+		Fetch:      channelFetch(l),
 		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: g.secrets.Redact, Log: g.log, Now: g.o.Now,
 		Changed: g.topics.soon,
 	}
-}
-
-// channelClient reaches the configured addresses of a platform.
-func channelClient(proxy string) (*http.Client, error) {
-	return httpsafe.Client(httpsafe.Options{Proxy: proxy})
 }
 
 // channelFetch makes clients that reach addresses which strangers wrote.
@@ -165,7 +160,7 @@ func channelFetch(l *config.Loaded) func() (*http.Client, error) {
 func unconnected(l *config.Loaded) deliver.Options {
 	return deliver.Options{
 		Queue: nowhere{}, Drivers: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir,
-		Client: channelClient, Fetch: channelFetch(l),
+		Fetch: channelFetch(l),
 	}
 }
 

@@ -262,6 +262,6 @@ func (g *Gateway) try(ctx context.Context, next *config.Loaded) error {
 func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) (*deliver.Manager, error) {
 	return deliver.NewManager(deliver.Options{
 		Queue: nowhere{}, Drivers: g.web.drivers(g.desk, g.pages), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
-		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
+		Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +37,7 @@ func isGroup(r bus.Route) bool { return strings.HasPrefix(r.ChatID, groupPrefix)
 // bot is the channel.
 type bot struct {
 	deps  chat.Deps
-	o     options
+	o     *options
 	calls *client
 	told  *recent.Map[string, time.Time]     // people who were told that the bot works in groups
 	talks *recent.Map[string, string]        // message -> its conversation
@@ -71,12 +70,12 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	return &bot{
 		deps:  d,
 		o:     o,
-		calls: newClient(&o, h, d.Now),
+		calls: newClient(o, h, d.Now),
 		told:  recent.New[string, time.Time](1000),
 		talks: recent.New[string, string](1000),
 		marks: recent.New[string, chan struct{}](1000),

@@ -39,7 +39,7 @@ type registration struct {
 
 // login makes an app by a QR code. Without force an app that works stays.
 func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
-	o, err := decodeAny(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return chat.Result{}, err
 	}
@@ -50,10 +50,10 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return chat.Result{}, fmt.Errorf("proxy: %w", err)
+		return chat.Result{}, err
 	}
 	defer h.CloseIdleConnections()
-	c := newClient(&o, h, d.Now)
+	c := newClient(o, h, d.Now)
 	note := scanNote
 	for range codesMost {
 		made, err := c.register(ctx, o.LoginSource, p, note)

@@ -41,8 +41,8 @@ func defaults() *options {
 	return &options{Reaction: "🤔思考中", CardContentKey: "content", LoginSource: "nanobot", APIBaseURL: apiBase, OAPIBaseURL: oapiBase}
 }
 
-func decode(section json.RawMessage) (options, error) {
-	o, err := decodeAny(section)
+func decode(section json.RawMessage) (*options, error) {
+	o, err := chat.Read(section, defaults())
 	if err == nil {
 		err = o.complete()
 	}
@@ -50,16 +50,6 @@ func decode(section json.RawMessage) (options, error) {
 		return o, chat.Fatal(err)
 	}
 	return o, nil
-}
-
-// decodeAny is decode for a section that may lack its keys, such as before a
-// login.
-func decodeAny(section json.RawMessage) (options, error) {
-	o := *defaults()
-	if err := chat.Decode(section, &o); err != nil {
-		return o, err
-	}
-	return o, o.check()
 }
 
 // complete says which key is missing.
@@ -75,7 +65,8 @@ func (o *options) complete() error {
 	return nil
 }
 
-func (o *options) check() error {
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	o.APIBaseURL, o.OAPIBaseURL = strings.TrimRight(o.APIBaseURL, "/"), strings.TrimRight(o.OAPIBaseURL, "/")
 	switch {
 	case o.CardTemplateID != "" && o.CardContentKey == "":

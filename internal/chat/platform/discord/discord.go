@@ -16,7 +16,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -29,7 +28,7 @@ import (
 // bot is the channel.
 type bot struct {
 	deps   chat.Deps
-	o      options
+	o      *options
 	caps   chat.Caps
 	calls  *client
 	places *places
@@ -47,13 +46,13 @@ func Driver() chat.Driver {
 
 // newChannel makes the channel of a section.
 func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.proxy())
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	b := &bot{
 		deps: d, o: o, caps: o.caps(),

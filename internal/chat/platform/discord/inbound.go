@@ -109,7 +109,7 @@ func (rc *receiver) concerns(m *message) bool {
 // robot reports whether a bot or a webhook wrote that we do not answer: two that
 // answer each other do so all night. One whose id is on the list may.
 func (rc *receiver) robot(m *message) bool {
-	o := &rc.bot.o
+	o := rc.bot.o
 	return (m.Author.Bot || m.WebhookID != "") && !o.AllowBots && !slices.Contains(o.AllowFrom, m.Author.ID) && !slices.Contains(o.Owners, m.Author.ID)
 }
 

@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"encoding/json"
 	"errors"
 	"net/url"
 	"slices"
@@ -54,18 +53,8 @@ func defaults() *options {
 	}
 }
 
-func decode(section json.RawMessage) (options, error) {
-	o := *defaults()
-	if err := chat.Decode(section, &o); err != nil {
-		return o, err
-	}
-	if err := o.check(); err != nil {
-		return o, chat.Fatal(err)
-	}
-	return o, nil
-}
-
-func (o *options) check() error {
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	token := o.Token.Reveal()
 	o.APIBase = strings.TrimRight(o.APIBase, "/")
 	u, err := url.Parse(o.APIBase)

@@ -27,7 +27,7 @@ func TestOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := decode(json.RawMessage(c.section))
+			_, err := chat.Read(json.RawMessage(c.section), defaults())
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("decode: %v", err)

@@ -45,7 +45,7 @@ const (
 // post is the channel.
 type post struct {
 	deps    chat.Deps
-	o       options
+	o       *options
 	own     []string
 	facts   *facts
 	tokens  *oauth.Source[accessToken] // nil without oauth
@@ -74,7 +74,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 
 // newPost makes the channel of a section.
 func newPost(d chat.Deps, section json.RawMessage) (*post, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}

@@ -77,18 +77,8 @@ func defaults() *options {
 	}
 }
 
-func decode(section json.RawMessage) (options, error) {
-	o := *defaults()
-	if err := chat.Decode(section, &o); err != nil {
-		return o, err
-	}
-	if err := o.check(); err != nil {
-		return o, chat.Fatal(err)
-	}
-	return o, nil
-}
-
-func (o *options) check() error {
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	if !o.ConsentGranted {
 		return errors.New("consentGranted: set it to true if the agent may read this mailbox and answer from it")
 	}

@@ -363,12 +363,12 @@ func TestOptions(t *testing.T) {
 		{"oauth without token", map[string]any{"oauth": map[string]any{"provider": "google", "clientId": "x"}}, "refreshToken"},
 		{"line end", map[string]any{"imapUsername": "a\r\nb"}, "imapUsername"},
 	} {
-		_, err := decode(p.section(c.changes))
+		_, err := chat.Read(p.section(c.changes), defaults())
 		if !chat.IsFatal(err) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error is %v, want a fatal one with %q", c.name, err, c.want)
 		}
 	}
-	o, err := decode(p.section(map[string]any{"pollIntervalSeconds": 1, "oauth": nil, "postAction": nil}))
+	o, err := chat.Read(p.section(map[string]any{"pollIntervalSeconds": 1, "oauth": nil, "postAction": nil}), defaults())
 	if err != nil || o.PollIntervalSeconds != 5 || o.FromAddress != botAddress {
 		t.Errorf("options are %+v, %v", o, err)
 	}

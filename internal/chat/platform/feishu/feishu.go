@@ -89,7 +89,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	b := &bot{
 		deps:    d,

@@ -68,7 +68,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return chat.Result{}, fmt.Errorf("proxy: %w", err)
+		return chat.Result{}, err
 	}
 	defer h.CloseIdleConnections()
 	r := &registrar{o: o, http: h, base: o.accounts()}

@@ -73,21 +73,18 @@ func defaults() *options {
 
 // decode reads the section of one app. Needed: it can connect.
 func decode(section json.RawMessage, needed bool) (account, error) {
-	o := *defaults()
-	if err := chat.Decode(section, &o); err != nil {
+	o, err := chat.Read(section, defaults())
+	if err != nil || !needed {
 		return o.account, err
 	}
-	err := o.check()
-	if err == nil && needed {
-		err = o.complete()
-	}
-	if err != nil {
+	if err := o.complete(); err != nil {
 		return o.account, chat.Fatal(err)
 	}
 	return o.account, nil
 }
 
-func (o *account) check() error {
+// Check says which setting is wrong or missing.
+func (o *account) Check() error {
 	switch o.Domain = strings.ToLower(strings.TrimSpace(o.Domain)); o.Domain {
 	case "", "feishu":
 		o.Domain = "feishu"

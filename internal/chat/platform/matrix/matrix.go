@@ -76,7 +76,7 @@ func Driver() chat.Driver {
 
 // newChannel makes the channel of a section.
 func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	for _, c := range []**client{&b.client, &b.polls} {
 		h, err := d.Client(o.Proxy)
 		if err != nil {
-			return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+			return nil, err
 		}
 		*c = &client{base: o.Homeserver, http: h}
 	}

@@ -46,18 +46,8 @@ func defaults() *options {
 	return o
 }
 
-func decode(section json.RawMessage) (*options, error) {
-	o := defaults()
-	if err := chat.Decode(section, o); err != nil {
-		return nil, err
-	}
-	if err := o.check(); err != nil {
-		return nil, chat.Fatal(err)
-	}
-	return o, nil
-}
-
-func (o *options) check() error {
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	o.Homeserver = strings.TrimRight(o.Homeserver, "/")
 	if o.Homeserver != "" && !strings.Contains(o.Homeserver, "://") {
 		o.Homeserver = "https://" + o.Homeserver

@@ -20,7 +20,7 @@ func TestPythonSections(t *testing.T) {
 		"0.1.5": "{" + old + "}",
 		"head":  "{" + old + `,"sasVerification":false,"maxConcurrentMediaDownloads":2,"sendProgress":null,"sendToolHints":null,"showReasoning":null}`,
 	} {
-		o, err := decode(json.RawMessage(section))
+		o, err := chat.Read(json.RawMessage(section), defaults())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -46,11 +46,11 @@ func TestSectionErrors(t *testing.T) {
 		`{"userId":"@bot:example.org","password":"x","groupPolicy":"everything"}`:          "groupPolicy",
 		`{"userId":"@bot:example.org","password":"x","homeServer":"https://example.org/"}`: "homeserver",
 	} {
-		if _, err := decode(json.RawMessage(section)); err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), want) {
+		if _, err := chat.Read(json.RawMessage(section), defaults()); err == nil || !chat.IsFatal(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}
-	o, err := decode(json.RawMessage(`{"userId":"@bot:example.org","password":"x","homeserver":"example.org/"}`))
+	o, err := chat.Read(json.RawMessage(`{"userId":"@bot:example.org","password":"x","homeserver":"example.org/"}`), defaults())
 	if err != nil || o.Homeserver != "https://example.org" {
 		t.Errorf("a homeserver without a scheme: %+v, %v", o, err)
 	}

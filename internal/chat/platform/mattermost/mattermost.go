@@ -37,7 +37,7 @@ const memory = 1000
 // bot is the channel.
 type bot struct {
 	deps  chat.Deps
-	o     options
+	o     *options
 	caps  chat.Caps
 	calls *client
 	web   kit.Webhook // of buttons
@@ -67,13 +67,13 @@ func Driver() chat.Driver {
 
 // newChannel makes the channel of a section.
 func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	b := &bot{
 		deps:    d,

@@ -14,14 +14,14 @@ import (
 // The section that the Python nanobot writes loads as it is, and means the same.
 func TestPythonSection(t *testing.T) {
 	t.Parallel()
-	o, err := decode(json.RawMessage(`{
+	o, err := chat.Read(json.RawMessage(`{
 		"enabled": true, "serverUrl": "https://chat.example.com/", "token": "t", "teamId": "team1",
 		"allowFromMatchMode": "email", "allowFrom": ["ann@example.com"], "groupPolicy": "allowlist",
 		"groupPolicyInThread": "open", "groupAllowFrom": ["c1"], "replyInThread": false,
 		"includeThreadContext": false, "threadContextLimit": 7, "streaming": false, "streamingMaxChars": 9000,
 		"reactEmoji": ":hourglass:", "doneEmoji": "", "sendProgress": true, "sendToolHints": false,
 		"dm": {"enabled": false, "policy": "allowlist", "allowFrom": ["bob@example.com"]}
-	}`))
+	}`), defaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestPythonDefaults(t *testing.T) {
 		"doneEmoji": "white_check_mark", "sendProgress": true, "sendToolHints": true,
 		"dm": {"enabled": true, "policy": "open", "allowFrom": []}
 	}`
-	if _, err := decode(json.RawMessage(section)); err != nil {
+	if _, err := chat.Read(json.RawMessage(section), defaults()); err != nil {
 		t.Error(err)
 	}
 }
@@ -68,7 +68,7 @@ func TestPythonDefaults(t *testing.T) {
 func TestThreadPolicyFollowsGroupPolicy(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]access.Policy{`"groupPolicy": "open"`: access.Open, `"teamId": ""`: access.Mention} {
-		o, err := decode(json.RawMessage(`{"serverUrl": "http://x", "token": "t", ` + set + `}`))
+		o, err := chat.Read(json.RawMessage(`{"serverUrl": "http://x", "token": "t", `+set+`}`), defaults())
 		if err != nil || o.GroupPolicyInThread != want {
 			t.Errorf("%s: in threads %q, %v, want %q", set, o.GroupPolicyInThread, err, want)
 		}
@@ -101,7 +101,7 @@ func TestOptionsRefused(t *testing.T) {
 			}
 			section = string(data)
 		}
-		_, err := decode(json.RawMessage(section))
+		_, err := chat.Read(json.RawMessage(section), defaults())
 		if err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want a fatal error about %q", section, err, want)
 		}

@@ -29,7 +29,7 @@ const memory = 2000 // messages of a chat, and causes, that are remembered
 // bot is the channel.
 type bot struct {
 	deps chat.Deps
-	o    options
+	o    *options
 	caps chat.Caps
 	*client
 	run sync.Mutex // one Run at a time
@@ -80,12 +80,12 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	b := &bot{
 		deps:    d,
 		o:       o,
-		client:  newClient(&o, h, d.Now),
+		client:  newClient(o, h, d.Now),
 		silence: time.Minute,
 		chats:   map[string]bool{},
 		groups:  recent.New[string, string](memory),
@@ -232,7 +232,7 @@ var errReached = errors.New("reached")
 
 // login registers an agent and makes it known to its owner.
 func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
-	o, err := read(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return chat.Result{}, err
 	}
@@ -245,7 +245,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	}
 	defer h.CloseIdleConnections()
 	o.ClawToken = httpsafe.Secret{}
-	c := newClient(&o, h, d.Now)
+	c := newClient(o, h, d.Now)
 
 	name, err := p.Ask(ctx, chat.Question{Text: "Name of the agent on Mochat"})
 	if err != nil {

@@ -72,13 +72,8 @@ func defaults() *options {
 	}
 }
 
-// read fills the options and looks at the addresses, which are all that a login
-// needs.
-func read(section json.RawMessage) (options, error) {
-	o := *defaults()
-	if err := chat.Decode(section, &o); err != nil {
-		return o, err
-	}
+// Check looks at the addresses, which are all that a login needs.
+func (o *options) Check() error {
 	o.BaseURL = strings.TrimRight(strings.TrimSpace(o.BaseURL), "/")
 	o.SocketURL = strings.TrimRight(strings.TrimSpace(o.SocketURL), "/")
 	if o.SocketURL == "" {
@@ -92,11 +87,11 @@ func read(section json.RawMessage) (options, error) {
 	o.Sessions, o.Panels = trimmed(o.Sessions), trimmed(o.Panels)
 	switch {
 	case !isWeb(o.BaseURL):
-		return o, chat.Fatal(errors.New("baseUrl: an address that begins with https:// is needed"))
+		return errors.New("baseUrl: an address that begins with https:// is needed")
 	case !isWeb(o.SocketURL):
-		return o, chat.Fatal(errors.New("socketUrl: an address that begins with https:// is needed"))
+		return errors.New("socketUrl: an address that begins with https:// is needed")
 	}
-	return o, nil
+	return nil
 }
 
 func isWeb(address string) bool {
@@ -104,8 +99,9 @@ func isWeb(address string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-func decode(section json.RawMessage) (options, error) {
-	o, err := read(section)
+// decode reads a section that has the token, which is missing before a login.
+func decode(section json.RawMessage) (*options, error) {
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return o, err
 	}

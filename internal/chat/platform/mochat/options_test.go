@@ -72,7 +72,7 @@ func TestPythonSections(t *testing.T) {
 			RetryDelayMS: 700, MaxRetryAttempts: 3, AgentUserID: "6982abcdef", Sessions: []string{"*", "session_a"}, Panels: []string{"*", "p1"},
 			Mention: mentionRule{true}, Groups: map[string]groupRule{"*": {true}, "g1": {}, "p2": {}}, ReplyDelayMode: "non-mention", ReplyDelayMS: 60000,
 		}
-		if token != "claw_x" || !reflect.DeepEqual(o, want) {
+		if token != "claw_x" || !reflect.DeepEqual(*o, want) {
 			t.Errorf("%s: %+v, want %+v", name, o, want)
 		}
 		got := map[string]bool{"by group": o.required("g1", "p9"), "by panel": o.required("g9", "p2"), "by star": o.required("g9", "p9")}

@@ -337,7 +337,7 @@ func (l *line) serve(ctx context.Context, t *target, once bool) error {
 
 // readOnce asks for the messages of a target and says how many events came.
 func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
-	o := &l.bot.o
+	o := l.bot.o
 	if t.panel {
 		return l.readPanel(ctx, t)
 	}

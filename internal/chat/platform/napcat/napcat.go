@@ -28,7 +28,7 @@ const memory = 2000
 // bot is the channel.
 type bot struct {
 	deps chat.Deps
-	o    options
+	o    *options
 	caps chat.Caps
 	http *http.Client
 	run  sync.Mutex // one Run at a time
@@ -70,7 +70,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	return &bot{
 		deps: d,

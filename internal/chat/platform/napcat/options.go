@@ -58,8 +58,10 @@ func defaults() *options {
 	return &options{WSURL: "ws://127.0.0.1:3001", WelcomeNewMembers: true, MaxImageBytes: 20 << 20}
 }
 
-func decode(section json.RawMessage) (options, error) {
-	o := *defaults()
+// decode reads a section. Its policy for groups may also be a number, which no
+// other platform has.
+func decode(section json.RawMessage) (*options, error) {
+	o := defaults()
 	var all map[string]json.RawMessage
 	if json.Unmarshal(section, &all) == nil {
 		if raw, ok := all["groupPolicy"]; ok {
@@ -70,17 +72,19 @@ func decode(section json.RawMessage) (options, error) {
 			section, _ = json.Marshal(all) // it was read
 		}
 	}
-	if err := chat.Decode(section, &o); err != nil {
-		return o, err
-	}
+	return chat.Read(section, o)
+}
+
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	u, err := url.Parse(o.WSURL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "ws" && u.Scheme != "wss":
-		return o, chat.Fatal(errors.New("wsUrl: an address that begins with ws:// or wss:// is needed"))
+		return errors.New("wsUrl: an address that begins with ws:// or wss:// is needed")
 	case o.MaxImageBytes < 1:
-		return o, chat.Fatal(errors.New("maxImageBytes: at least 1"))
+		return errors.New("maxImageBytes: at least 1")
 	}
-	return o, nil
+	return nil
 }
 
 // caps are the limits of the platform. Accounts that write quickly are banned.

@@ -27,7 +27,7 @@ func TestOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := decode(json.RawMessage(c.section))
+			_, err := chat.Read(json.RawMessage(c.section), defaults())
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("decode: %v", err)
@@ -67,7 +67,7 @@ func TestPythonSections(t *testing.T) {
 
 func TestSandbox(t *testing.T) {
 	t.Parallel()
-	o, err := decode(json.RawMessage(`{"appId":"1","secret":"s","sandbox":true}`))
+	o, err := chat.Read(json.RawMessage(`{"appId":"1","secret":"s","sandbox":true}`), defaults())
 	if err != nil || o.APIBaseURL != sandboxBase {
 		t.Errorf("sandbox: %q, %v", o.APIBaseURL, err)
 	}

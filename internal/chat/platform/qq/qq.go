@@ -33,7 +33,7 @@ const silence = 3 * time.Minute
 // bot is the channel.
 type bot struct {
 	deps  chat.Deps
-	o     options
+	o     *options
 	calls *client
 	book  *ledger
 	me    atomic.Pointer[user]
@@ -56,18 +56,18 @@ func Driver() chat.Driver {
 
 // newChannel makes the channel of a section.
 func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	return &bot{
 		deps:  d,
 		o:     o,
-		calls: newClient(&o, h, d.Now),
+		calls: newClient(o, h, d.Now),
 		book:  newLedger(d.State, o.AppID, d.Now),
 		quiet: silence,
 	}, nil

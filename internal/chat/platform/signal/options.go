@@ -1,7 +1,6 @@
 package signal
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -63,18 +62,8 @@ func defaults() *options {
 	}
 }
 
-func decode(section json.RawMessage) (*options, error) {
-	o := defaults()
-	if err := chat.Decode(section, o); err != nil {
-		return o, err
-	}
-	if err := o.check(); err != nil {
-		return o, chat.Fatal(err)
-	}
-	return o, nil
-}
-
-func (o *options) check() error {
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	number := normal(o.PhoneNumber)
 	switch {
 	case o.PhoneNumber == "":

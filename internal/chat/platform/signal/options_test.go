@@ -17,7 +17,7 @@ func TestPythonSections(t *testing.T) {
 		"groupMessageBufferSize": 5, "attachmentsDir": "~/signal", "allowFrom": ["+1999", "GROUP="],
 		"dm": {"enabled": true, "policy": "open", "allowFrom": ["+1999"]},
 		"group": {"enabled": true, "policy": "open", "allowFrom": ["GROUP="], "requireMention": false}}`
-	o, err := decode(json.RawMessage(full))
+	o, err := chat.Read(json.RawMessage(full), defaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestPythonSections(t *testing.T) {
 		"groupMessageBufferSize": 20, "attachmentsDir": null, "allowFrom": [],
 		"dm": {"enabled": true, "policy": "allowlist", "allowFrom": []},
 		"group": {"enabled": false, "policy": "allowlist", "allowFrom": [], "requireMention": true}}`
-	o, err = decode(json.RawMessage(written))
+	o, err = chat.Read(json.RawMessage(written), defaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestWrongSections(t *testing.T) {
 		`{"phoneNumber": "+1234567", "phoneNumer": "+1234567"}`:          `did you mean "phoneNumber"?`,
 		`{"phoneNumber": "+1234567", "group": {"requireMention": "so"}}`: "group.requireMention",
 	} {
-		if _, err := decode(json.RawMessage(section)); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
+		if _, err := chat.Read(json.RawMessage(section), defaults()); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}

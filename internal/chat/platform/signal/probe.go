@@ -3,14 +3,13 @@ package signal
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
 // probe asks the daemon whether it is there and has the account.
 func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return chat.Report{}, err
 	}
@@ -19,7 +18,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return chat.Report{}, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return chat.Report{}, err
 	}
 	defer h.CloseIdleConnections()
 	c := newClient(o.base(), o.PhoneNumber, h)

@@ -152,7 +152,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return chat.Result{}, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return chat.Result{}, err
 	}
 	defer h.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, loginTime)

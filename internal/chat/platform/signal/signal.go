@@ -51,13 +51,13 @@ func Driver() chat.Driver {
 
 // newBot makes the channel of a section.
 func newBot(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {

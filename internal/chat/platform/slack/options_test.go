@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
 )
 
@@ -42,13 +43,13 @@ func TestPythonSections(t *testing.T) {
 	}
 }
 
-func load(t *testing.T, s object) options {
+func load(t *testing.T, s object) *options {
 	t.Helper()
 	data, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := decode(data)
+	o, err := chat.Read(data, defaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestOptions(t *testing.T) {
 		"thread context":  {`{"botToken":"xoxb-1","appToken":"xapp-1","threadContextLimit":1000}`, "threadContextLimit"},
 		"unknown setting": {`{"botToken":"xoxb-1","appToken":"xapp-1","replyInThreads":true}`, "replyInThread"},
 	} {
-		_, err := decode(json.RawMessage(c.section))
+		_, err := chat.Read(json.RawMessage(c.section), defaults())
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret\"") {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}

@@ -17,7 +17,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -33,7 +32,7 @@ import (
 // bot is the channel.
 type bot struct {
 	deps  chat.Deps
-	o     options
+	o     *options
 	caps  chat.Caps
 	http  *http.Client
 	api   *api.Client
@@ -70,13 +69,13 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 
 // newBot makes the channel of a section.
 func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	b := &bot{
 		deps:  d,
@@ -87,7 +86,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		told:  recent.New[string, bool](10_000),
 	}
 	b.api = api.New(o.BotToken.Reveal(), api.OptionAppLevelToken(o.AppToken.Reveal()), api.OptionAPIURL(o.APIBase), api.OptionHTTPClient(bounded{h}))
-	b.web = newClient(d, &o, b.api, h, b.fail)
+	b.web = newClient(d, o, b.api, h, b.fail)
 	b.hook = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, MaxBody: maxHook, Receive: b.post}
 	d.Gate.SetRules(o.rules())
 	return b, nil

@@ -32,13 +32,13 @@ const (
 
 // verifier tells requests of Teams from forged ones.
 type verifier struct {
-	o         options
+	o         *options
 	now       func() time.Time
 	framework *keySet // signs for bots of every kind
 	entra     *keySet // of the bot's own directory; nil if that is not known
 }
 
-func newVerifier(d chat.Deps, o options, h *http.Client) *verifier {
+func newVerifier(d chat.Deps, o *options, h *http.Client) *verifier {
 	v := &verifier{o: o, now: d.Now, framework: &keySet{url: o.OpenIDURL, http: h, now: d.Now}}
 	if o.TenantID != "" {
 		v.entra = &keySet{url: o.LoginBase + "/" + o.TenantID + "/v2.0/.well-known/openid-configuration", http: h, now: d.Now}

@@ -30,7 +30,7 @@ const (
 // client speaks to the connector of Teams, with tokens that it fetches.
 type client struct {
 	name string // of the section
-	o    options
+	o    *options
 	http *http.Client
 	now  func() time.Time
 
@@ -39,7 +39,7 @@ type client struct {
 	until time.Time
 }
 
-func newClient(d chat.Deps, o options, h *http.Client) *client {
+func newClient(d chat.Deps, o *options, h *http.Client) *client {
 	return &client{name: d.Name, o: o, http: h, now: d.Now}
 }
 

@@ -22,7 +22,7 @@ const (
 // files were offered.
 type facts struct {
 	state *chat.State
-	o     options
+	o     *options
 	now   func() time.Time
 
 	mu     sync.Mutex

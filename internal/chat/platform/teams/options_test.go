@@ -17,7 +17,7 @@ func TestPythonSection(t *testing.T) {
 		"validateInboundAuth": true, "refTtlDays": 30, "pruneWebChatRefs": true, "pruneNonPersonalRefs": true, "refTouchIntervalS": 300,
 		"trustedServiceUrlHosts": ["smba.trafficmanager.net", "smba.infra.gcc.teams.microsoft.com", "smba.infra.gov.teams.microsoft.us",
 		"smba.infra.dod.teams.microsoft.us", "*.botframework.com"]}`
-	o, err := decode(json.RawMessage(head))
+	o, err := chat.Read(json.RawMessage(head), defaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestPythonSection(t *testing.T) {
 		t.Errorf("the section is read as %+v", o)
 	}
 	const other = `{"appId": "app", "appPassword": "secret", "trustedServiceUrlHosts": ["smba.infra.gov.teams.microsoft.us"]}`
-	if _, err := decode(json.RawMessage(other)); err != nil {
+	if _, err := chat.Read(json.RawMessage(other), defaults()); err != nil {
 		t.Errorf("a section that trusts one cloud only: %v", err)
 	}
 	if want.Host != "127.0.0.1" {
@@ -53,12 +53,12 @@ func TestBadSections(t *testing.T) {
 		`"groupPolicy": "sometimes"`:           "groupPolicy",
 		`"streaming": "perhaps"`:               "streaming",
 	} {
-		_, err := decode(json.RawMessage(`{"appId": "app", "appPassword": "secret-value", ` + changes + `}`))
+		_, err := chat.Read(json.RawMessage(`{"appId": "app", "appPassword": "secret-value", `+changes+`}`), defaults())
 		if !chat.IsFatal(err) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-value") {
 			t.Errorf("%s: %v", changes, err)
 		}
 	}
-	if o, err := decode(json.RawMessage(`{"appId": "a", "appPassword": "b", "streaming": false}`)); err != nil || o.caps().EditEvery != 0 {
+	if o, err := chat.Read(json.RawMessage(`{"appId": "a", "appPassword": "b", "streaming": false}`), defaults()); err != nil || o.caps().EditEvery != 0 {
 		t.Errorf("streaming: false leaves %v, %v", o.caps().EditEvery, err)
 	}
 }

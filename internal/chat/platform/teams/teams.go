@@ -31,7 +31,7 @@ import (
 // bot is the channel.
 type bot struct {
 	deps    chat.Deps
-	o       options
+	o       *options
 	calls   *client
 	auth    *verifier
 	facts   *facts
@@ -51,13 +51,13 @@ func Driver() chat.Driver {
 
 // newChannel makes the channel of a section.
 func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	b := &bot{
 		deps: d, o: o, calls: newClient(d, o, h), auth: newVerifier(d, o, h), facts: &facts{state: d.State, o: o, now: d.Now},
@@ -145,7 +145,7 @@ func (b *bot) complain(ctx context.Context, cause string, err error) {
 // probe fetches a token with the credentials of a section, and the keys that
 // Teams signs with.
 func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Report, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return chat.Report{}, err
 	}

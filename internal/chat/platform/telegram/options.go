@@ -59,18 +59,8 @@ func defaults() *options {
 	}
 }
 
-func decode(section json.RawMessage) (options, error) {
-	o := *defaults()
-	if err := chat.Decode(section, &o); err != nil {
-		return o, err
-	}
-	if err := o.check(); err != nil {
-		return o, chat.Fatal(err)
-	}
-	return o, nil
-}
-
-func (o *options) check() error {
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	switch {
 	case o.Token.IsZero():
 		return errors.New("token is missing: ask @BotFather for one")

@@ -42,7 +42,7 @@ func TestOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := decode(section(c.section))
+			_, err := chat.Read(section(c.section), defaults())
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("decode: %v", err)
@@ -85,7 +85,7 @@ func TestCaps(t *testing.T) {
 		if err := json.Unmarshal([]byte(c.section), &change); err != nil {
 			t.Fatal(err)
 		}
-		o, err := decode(section(change))
+		o, err := chat.Read(section(change), defaults())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ import (
 // bot is the channel.
 type bot struct {
 	deps   chat.Deps
-	o      options
+	o      *options
 	caps   chat.Caps
 	calls  *client // everything but polling: a long poll must not share a connection pool with answers
 	polls  *client
@@ -69,7 +69,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 
 // newBot makes the channel of a section.
 func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	for _, c := range []**client{&b.calls, &b.polls} {
 		h, err := d.Client(o.Proxy)
 		if err != nil {
-			return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+			return nil, err
 		}
 		*c = &client{base: o.APIBase, token: o.Token, http: h}
 	}

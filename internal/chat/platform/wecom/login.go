@@ -44,7 +44,7 @@ type scan struct {
 
 // login lets WeCom create a bot for the person who scans a code.
 func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dialog, force bool) (chat.Result, error) {
-	o, err := decodeAny(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return chat.Result{}, err
 	}

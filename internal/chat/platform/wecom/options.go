@@ -35,8 +35,9 @@ func defaults() *options {
 	return &options{WSURL: "wss://openws.work.weixin.qq.com", LoginURL: "https://work.weixin.qq.com"}
 }
 
-func decode(section json.RawMessage) (options, error) {
-	o, err := decodeAny(section)
+// decode reads a section that has the account, which is missing before a login.
+func decode(section json.RawMessage) (*options, error) {
+	o, err := chat.Read(section, defaults())
 	switch {
 	case err != nil:
 		return o, err
@@ -48,19 +49,15 @@ func decode(section json.RawMessage) (options, error) {
 	return o, nil
 }
 
-// decodeAny reads a section that may lack the account.
-func decodeAny(section json.RawMessage) (options, error) {
-	o := *defaults()
-	if err := chat.Decode(section, &o); err != nil {
-		return o, err
-	}
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	o.BotID = strings.TrimSpace(o.BotID)
 	o.BotName = strings.TrimPrefix(strings.TrimSpace(o.BotName), "@")
 	o.LoginURL = strings.TrimRight(o.LoginURL, "/")
 	if err := address("wsUrl", o.WSURL, "ws", "wss"); err != nil {
-		return o, err
+		return err
 	}
-	return o, address("loginUrl", o.LoginURL, "http", "https")
+	return address("loginUrl", o.LoginURL, "http", "https")
 }
 
 func address(key, value, plain, secure string) error {

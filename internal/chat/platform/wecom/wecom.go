@@ -13,7 +13,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -35,7 +34,7 @@ const (
 // bot is the channel.
 type bot struct {
 	deps chat.Deps
-	o    options
+	o    *options
 	caps chat.Caps
 	http *http.Client
 	run  sync.Mutex    // one Run at a time
@@ -75,7 +74,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	return &bot{
 		deps:  d,

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/weixin/weixintest"
 )
 
@@ -135,7 +136,7 @@ func TestStateDir(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	dir := filepath.Join(t.TempDir(), "deep")
-	o, err := decode(section(t, r.fake, object{"stateDir": dir}))
+	o, err := chat.Read(section(t, r.fake, object{"stateDir": dir}), defaults())
 	if err != nil {
 		t.Fatal(err)
 	}

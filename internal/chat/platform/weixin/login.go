@@ -260,7 +260,7 @@ func (s *scan) approve(ctx context.Context, user string) error {
 
 // logout forgets the account. The service has no call for it.
 func logout(_ context.Context, d chat.Deps, section json.RawMessage) error {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return err
 	}

@@ -244,7 +244,7 @@ func TestLoginKnownTokens(t *testing.T) {
 	if err != nil || disk.Replaced != fingerprint("from the section") || effective(disk, r.o).Token != disk.Token {
 		t.Errorf("%+v, %v", disk, err)
 	}
-	other, err := decode(section(t, r.fake, object{"token": "a later one"}))
+	other, err := chat.Read(section(t, r.fake, object{"token": "a later one"}), defaults())
 	if err != nil || effective(disk, other).Token != "a later one" || effective(disk, other).Cursor != "" {
 		t.Errorf("a later token of the section does not count: %v", err)
 	}

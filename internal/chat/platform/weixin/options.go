@@ -46,18 +46,8 @@ func defaults() *options {
 	}
 }
 
-func decode(section json.RawMessage) (*options, error) {
-	o := defaults()
-	if err := chat.Decode(section, o); err != nil {
-		return o, err
-	}
-	if err := o.check(); err != nil {
-		return o, chat.Fatal(err)
-	}
-	return o, nil
-}
-
-func (o *options) check() error {
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	o.BaseURL, o.CDNBaseURL = cmp.Or(o.BaseURL, defaultBase), cmp.Or(o.CDNBaseURL, defaultCDN)
 	for name, value := range map[string]*string{"baseUrl": &o.BaseURL, "cdnBaseUrl": &o.CDNBaseURL} {
 		*value = strings.TrimRight(strings.TrimSpace(*value), "/")

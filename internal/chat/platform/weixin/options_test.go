@@ -20,15 +20,15 @@ func TestPythonSections(t *testing.T) {
 			"routeTag": "x", "token": "t", "stateDir": "", "pollTimeout": 35, "sendProgress": false, "sendToolHints": false, "replyProgressMessages": true,
 			"replyProgressMaxMessages": 4, "contextMessageBudget": 10, "streaming": true, "blockStreaming": false, "blockStreamingMinChars": 1200, "blockStreamingMaxMessages": 3}`,
 	} {
-		if _, err := decode(json.RawMessage(text)); err != nil {
+		if _, err := chat.Read(json.RawMessage(text), defaults()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	o, err := decode(json.RawMessage(`{"routeTag": 7, "baseUrl": "", "cdnBaseUrl": ""}`))
+	o, err := chat.Read(json.RawMessage(`{"routeTag": 7, "baseUrl": "", "cdnBaseUrl": ""}`), defaults())
 	if err != nil || o.RouteTag != "7" || o.BaseURL != defaultBase || o.CDNBaseURL != defaultCDN || o.codeBase() != defaultBase {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if o, _ = decode(json.RawMessage(`{"baseUrl": "https://idc3.weixin.qq.com"}`)); o.codeBase() != defaultBase {
+	if o, _ = chat.Read(json.RawMessage(`{"baseUrl": "https://idc3.weixin.qq.com"}`), defaults()); o.codeBase() != defaultBase {
 		t.Errorf("codes are asked for at %s", o.codeBase())
 	}
 }
@@ -46,7 +46,7 @@ func TestWrongSections(t *testing.T) {
 		`{"routeTag": "a\nb"}`:                        "routeTag",
 		`{"pollTimeOut": 5}`:                          `did you mean "pollTimeout"?`,
 	} {
-		if _, err := decode(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
+		if _, err := chat.Read(json.RawMessage(text), defaults()); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestQuiet(t *testing.T) {
 
 func TestTrusts(t *testing.T) {
 	t.Parallel()
-	o, err := decode(json.RawMessage(`{"baseUrl": "http://127.0.0.1:8080"}`))
+	o, err := chat.Read(json.RawMessage(`{"baseUrl": "http://127.0.0.1:8080"}`), defaults())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,13 +62,13 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 }
 
 func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
 	h, err := d.Client(o.Proxy)
 	if err != nil {
-		return nil, chat.Fatal(fmt.Errorf("proxy: %w", err))
+		return nil, err
 	}
 	return &bot{
 		deps: d, o: o, client: &client{http: h, routeTag: o.RouteTag, now: d.Now}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),

@@ -1,7 +1,6 @@
 package whatsapp
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -41,18 +40,8 @@ func defaults() *options {
 	return &options{Common: chat.Common{Lists: access.Lists{GroupPolicy: access.Open}}, ReadReceipts: true}
 }
 
-func decode(section json.RawMessage) (*options, error) {
-	o := defaults()
-	if err := chat.Decode(section, o); err != nil {
-		return o, err
-	}
-	if err := o.check(); err != nil {
-		return o, chat.Fatal(err)
-	}
-	return o, nil
-}
-
-func (o *options) check() error {
+// Check says which setting is wrong or missing.
+func (o *options) Check() error {
 	switch o.Transport {
 	case "":
 		o.Transport = native

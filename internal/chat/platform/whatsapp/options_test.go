@@ -28,7 +28,7 @@ func TestPythonSections(t *testing.T) {
 		"nothing": {`{}`, native, ""},
 		"ours":    {`{"transport": "native", "bridgeUrl": "ws://localhost:3001"}`, native, "ws://localhost:3001"},
 	} {
-		o, err := decode(json.RawMessage(c.section))
+		o, err := chat.Read(json.RawMessage(c.section), defaults())
 		if err != nil || o.Transport != c.transport || o.BridgeURL != c.url {
 			t.Errorf("%s: %v, %+v", name, err, o)
 		}
@@ -48,7 +48,7 @@ func TestWrongSections(t *testing.T) {
 		`{"groupPolicy": "closed"}`:             "groupPolicy",
 		`{"bridgeUrll": "ws://localhost:3001"}`: `did you mean "bridgeUrl"?`,
 	} {
-		if _, err := decode(json.RawMessage(section)); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
+		if _, err := chat.Read(json.RawMessage(section), defaults()); err == nil || !strings.Contains(err.Error(), want) || !chat.IsFatal(err) {
 			t.Errorf("%s: %v, want %q", section, err, want)
 		}
 	}

@@ -68,7 +68,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 }
 
 func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
-	o, err := decode(section)
+	o, err := chat.Read(section, defaults())
 	if err != nil {
 		return nil, err
 	}
