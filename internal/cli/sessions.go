@@ -80,9 +80,13 @@ func sessionNames(c *command, cmd *cobra.Command, _ []string, typed string) ([]s
 func named(ctx context.Context, store *session.Store, name string) (string, error) {
 	key, err := store.Find(ctx, name)
 	if errors.Is(err, session.ErrNotFound) {
-		return "", usageError{fmt.Errorf("there is no session %q; nanobot sessions list shows them", name)}
+		return "", noSession(name)
 	}
 	return key, err
+}
+
+func noSession(name string) error {
+	return usageError{fmt.Errorf("there is no session %q; nanobot sessions list shows them", name)}
 }
 
 // sessionJSON is a line of sessions list --json.

@@ -125,10 +125,12 @@ func undoneIn(ctx context.Context, c *command, record *change.Record, name strin
 	if !errors.Is(err, session.ErrNotFound) {
 		return key, err
 	}
-	if turns, err := record.Turns(ctx, name); err != nil || len(turns) > 0 {
-		return name, err
+	for _, removed := range []string{name, key} {
+		if turns, err := record.Turns(ctx, removed); err != nil || len(turns) > 0 {
+			return removed, err
+		}
 	}
-	return key, nil
+	return "", noSession(name)
 }
 
 // chosenTurn is the turn the user means.
