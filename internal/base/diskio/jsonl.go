@@ -158,7 +158,7 @@ func appendAside(path string, src io.Reader, sync bool) error {
 
 // AppendLines adds data, which is one or more whole lines, to the end of a log
 // whose size is known, in one write. When the write fails half-way the log is
-// cut back to its old size; if even that fails the error wraps ErrLogBroken.
+// cut back to its old size; if even that fails the error wraps errLogBroken.
 func AppendLines(f *os.File, size int64, data []byte) error {
 	_, err := f.Write(data)
 	if err == nil {

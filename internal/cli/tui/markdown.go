@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// renderOptions says how a Renderer shows text. The zero value renders
+// renderOptions says how a renderer shows text. The zero value renders
 // Markdown with escape sequences and without wrapping.
 type renderOptions struct {
 	Width   int  // columns to wrap at; 0 means no wrapping
@@ -20,7 +20,7 @@ type renderOptions struct {
 // row, tables as a whole. Control characters in the text are spelled out, so
 // a model cannot move the cursor or set the title of the user's terminal. The
 // result depends only on the text, never on how it was cut into pieces. A
-// Renderer is for one goroutine.
+// renderer is for one goroutine.
 type renderer struct {
 	o     renderOptions
 	tint  attr   // added to every cell
@@ -31,7 +31,7 @@ type renderer struct {
 	open  bool       // rendering a preview: see inliner
 }
 
-// newRenderer returns a Renderer at the start of a text.
+// newRenderer returns a renderer at the start of a text.
 func newRenderer(o renderOptions) *renderer { return &renderer{o: o} }
 
 // write takes the next piece of text and returns the output that is final.
@@ -42,7 +42,7 @@ func (r *renderer) write(delta string) string {
 	return encodeLines(r.feed(delta), !r.o.NoColor)
 }
 
-// Close ends the text and returns what was still held back. The Renderer can
+// Close ends the text and returns what was still held back. The renderer can
 // then be used for another text.
 func (r *renderer) Close() string {
 	if r.o.Plain {

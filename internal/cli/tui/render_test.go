@@ -162,7 +162,7 @@ func letters(s string) string {
 	}, s)
 }
 
-// feedsOnly has the line ends the Renderer sees.
+// feedsOnly has the line ends the renderer sees.
 func feedsOnly(s string) string { return strings.TrimSuffix(strings.ReplaceAll(s, "\r\n", "\n"), "\r") }
 
 func checkRender(t *testing.T, src string, seed uint64) {

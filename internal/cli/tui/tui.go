@@ -5,8 +5,8 @@
 // output; only a small area below it (the line still arriving, the status, the
 // input) is redrawn, so the scroll-back stays intact and can be copied. Text
 // entered while a turn runs is handed to the agent at once, which feeds it into
-// that turn. OneShot prints a single turn. Renderer turns streamed Markdown into
-// terminal lines.
+// that turn. OneShot prints a single turn. A renderer turns streamed Markdown
+// into terminal lines.
 //
 // Escape sequences are written only to a terminal that wants them: with a pipe
 // on either side or TERM=dumb, both fall back to plain text. With NO_COLOR Chat

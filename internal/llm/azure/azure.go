@@ -48,7 +48,7 @@ type Options struct {
 	ClientSecret httpsafe.Secret
 	TokenFile    string // holds a federated token, read again each time
 
-	Scope       string // "" means DefaultScope
+	Scope       string // "" means defaultScope
 	Authority   string // the sign-in service; "" means the public cloud's
 	MetadataURL string // the machine's identity service; "" means the usual address
 

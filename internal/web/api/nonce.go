@@ -42,7 +42,7 @@ func NewNonces(s store.Store, name string) *Nonces {
 }
 
 // take reports whether this nonce was never taken before, and remembers it until
-// then. It is on disk when Take returns; an error means that it could not be
+// then. It is on disk when take returns; an error means that it could not be
 // kept, and the request must not be served.
 func (n *Nonces) take(ctx context.Context, nonce string, until, now time.Time) (fresh bool, err error) {
 	sum := sha256.Sum256([]byte(nonce))
