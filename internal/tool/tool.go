@@ -171,7 +171,7 @@ const (
 func (c Code) Denied() bool { return c == DeniedPolicy || c == DeniedSSRF || c == DeniedApproval }
 
 // ErrNoAnswer is returned by Call.Ask when the person did not answer in time.
-var ErrNoAnswer = errors.New("nobody answered in time")
+var ErrNoAnswer = errors.New("there was no answer in time")
 
 // UnaskedError is returned by Call.Ask when the person the turn works for
 // cannot be asked, because nothing proves who they are.

@@ -59,7 +59,7 @@ func TestRefusedCalls(t *testing.T) {
 		j := add(t, s, Draft{Timing: Every(time.Hour), Message: "tidy up", Silent: true})
 		during(t, s, f, func() {
 			f.set(func() {
-				f.turn.Refused = "exec: this call needs the user's approval because it deletes files, and nobody can be asked here"
+				f.turn.Refused = "exec: this call needs the user's approval because it deletes files, and no question can be asked here"
 			})
 			f.pass(7*time.Hour + time.Minute)
 			if st := job(t, s, j.ID).State; st.LastStatus != statusError || !strings.Contains(string(st.LastError), "exec: this call needs the user's approval") {

@@ -93,7 +93,7 @@ func TestOutsideWithoutAPerson(t *testing.T) {
 	}
 	b.call.Ask = func(context.Context, bus.Question) (string, error) { return "", &tool.UnaskedError{Why: "no token"} }
 	if got := b.check(execTool, args{"command": "make"}); got != "allowed" {
-		t.Errorf("nobody can be asked: %s", got)
+		t.Errorf("no question can be asked: %s", got)
 	}
 	if got := b.check(execTool, args{"command": "make", "session_id": "x"}); got != "allowed" {
 		t.Errorf("again: %s", got)

@@ -35,9 +35,9 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 	case p.sessions.wasRefused(m, s):
 		return fail(tool.DeniedApproval, "the user already said no to exactly this call. Do not repeat it; go on without it or ask what they want instead.")
 	case s.call.Ask == nil:
-		return p.unanswered(ctx, s, reason, "nobody can be asked here")
+		return p.unanswered(ctx, s, reason, "no question can be asked here")
 	case p.sessions.hushed(m, s.call.TurnID):
-		return p.unanswered(ctx, s, reason, "nobody answered the last question")
+		return p.unanswered(ctx, s, reason, "the last question was not answered")
 	}
 	for round := range maxRounds {
 		text, fits := question(ctx, s, reason, cover, covers, round > 0)
@@ -87,7 +87,7 @@ func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (ans
 		return no, fail(tool.Cancelled, "%s was stopped before it was approved", s.tool.Name)
 	case errors.Is(err, tool.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
 		p.sessions.hush(m, s.call.TurnID)
-		if refusal := p.unanswered(ctx, s, r.reason, "nobody answered within "+p.Timeout.String()); refusal != nil {
+		if refusal := p.unanswered(ctx, s, r.reason, "there was no answer within "+p.Timeout.String()); refusal != nil {
 			return no, refusal
 		}
 		return yes, nil

@@ -35,7 +35,7 @@ func (u *user) askHost(r httpsafe.HostRequest, entry string) error {
 	case limited(u.c):
 		return no("commands of this chat only reach package hosts and what the owner lists in tools.exec.allowedHosts")
 	case u.c.Ask == nil:
-		return no("this host is not allowed for commands, and nobody can be asked here; " + how)
+		return no("this host is not allowed for commands, and no question can be asked here; " + how)
 	}
 	options := []string{answerTurn, answerSession}
 	if u.p.o.Keep != nil {
@@ -110,7 +110,7 @@ func (u *user) unasked(err error, target, why string) error {
 	if u.life.Err() != nil && !errors.Is(err, tool.ErrNoAnswer) {
 		return context.Cause(u.life)
 	}
-	return &httpsafe.BlockedError{Target: target, Reason: "nobody answered the question about it: " + why}
+	return &httpsafe.BlockedError{Target: target, Reason: "the question about it was not answered: " + why}
 }
 
 // parse understands the words of the options, their first letter, and their
@@ -186,7 +186,7 @@ type more struct {
 func (u *user) askMore(use httpsafe.Use, m more) error {
 	no := func(reason string) error { return &httpsafe.BlockedError{Target: use.Host, Reason: reason} }
 	if limited(u.c) || u.room != "" || u.c.Ask == nil {
-		return no(m.stop + "; nobody can be asked here. Go on without the network, or tell the user")
+		return no(m.stop + "; no question can be asked here. Go on without the network, or tell the user")
 	}
 	var b strings.Builder
 	b.WriteString(m.question + "\n")

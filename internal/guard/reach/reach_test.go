@@ -350,7 +350,7 @@ func TestBudget(t *testing.T) {
 	c.TurnID = "2"
 	for range 100 {
 		if err := p.Fetch(t.Context(), c, "x.example.com", 1); err != nil {
-			if !strings.Contains(err.Error(), "nobody can be asked") {
+			if !strings.Contains(err.Error(), "no question can be asked") {
 				t.Errorf("got %v", err)
 			}
 			return
