@@ -2,8 +2,9 @@ GO      ?= go
 LDFLAGS := -s -w
 PKGS    := ./...
 export CGO_ENABLED ?= 0
-# One file of flags for every build.
-export GOFLAGS := $(strip $(GOFLAGS) $(shell cat deploy/build.flags))
+# The flags of every build, of programs, tests and tools, in every folder: what has
+# been compiled with other flags or in another checkout would be compiled again.
+export GOFLAGS := $(strip $(GOFLAGS) $(shell cat deploy/build.flags) -trimpath)
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
@@ -44,10 +45,6 @@ SHARED := ./internal/core/agent ./internal/core/turn/... ./internal/core/prompt 
 # ends, and so does every child that a test starts. Reports that are being
 # written are waited for without it.
 race race-shared: export GORACE := atexit_sleep_ms=0
-
-# Programs are built with -trimpath. What needs compiled packages takes the same
-# ones, in every folder, so that nothing is compiled twice.
-lint vet tests race race-shared: GOFLAGS += -trimpath
 
 TEST := $(GO) test -vet=off -shuffle=on -count=1 -timeout 60m
 WITHRACE := CGO_ENABLED=$(if $(RACE),1,0) $(TEST) $(RACE)
@@ -135,7 +132,7 @@ hooks: ## check commit messages before git accepts them
 
 # The pages are built by a module of its own, which needs neither Node nor what
 # web/package.json names.
-WEB = cd web/build && GOFLAGS= $(GO) run . -root ../..
+WEB = cd web/build && $(GO) run . -root ../..
 
 web: ## bundle web/src into internal/web/pages/dist
 	$(WEB)
