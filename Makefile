@@ -2,8 +2,9 @@ GO      ?= go
 LDFLAGS := -s -w
 PKGS    := ./...
 export CGO_ENABLED ?= 0
-# One file of flags for every build.
-export GOFLAGS := $(strip $(GOFLAGS) $(shell cat deploy/build.flags))
+# The flags of every build, of programs, tests and tools, in every folder: what has
+# been compiled with other flags or in another checkout would be compiled again.
+export GOFLAGS := $(strip $(GOFLAGS) $(shell cat deploy/build.flags) -trimpath)
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
@@ -12,6 +13,7 @@ RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-ra
 # The linter runs all of go vet's checks, so that check has no vet of its own.
 check: fmt-check lint deps-check web-check tools-test tests race-shared web-test ## the definition of done; of the browser tests those that take three minutes
 check: SPECS = --quick
+check: SHARED_LATER = 1
 
 check-deep: check race ## check, and whether tests notice deliberate breakages of the core
 	cd tools && $(GO) run ./mutate -root .. internal/core/runner internal/core/agent internal/core/turn=internal/core/agent internal/core/session internal/guard/approve internal/guard
@@ -37,7 +39,7 @@ install: ## nanobot and nanobot-whatsapp, which is under the GPL, where Go puts 
 OUTSIDE := ./test/security
 
 # Packages whose goroutines share memory. check runs their tests with the race
-# detector, too; decision 104 says why the others do so only in make race.
+# detector alone; decision 104 says why the others have it only in make race.
 SHARED := ./internal/core/agent ./internal/core/turn/... ./internal/core/prompt ./internal/core/explain ./internal/core/transcript ./internal/bus/... ./internal/chat ./internal/chat/access ./internal/chat/deliver ./internal/chat/kit ./internal/web/socket ./internal/core/runner ./internal/core/schedule ./internal/core/session/... ./internal/base/socket ./internal/base/store/...
 
 # By default every process with the race detector sleeps for a second before it
@@ -45,17 +47,18 @@ SHARED := ./internal/core/agent ./internal/core/turn/... ./internal/core/prompt 
 # written are waited for without it.
 race race-shared: export GORACE := atexit_sleep_ms=0
 
-# Programs are built with -trimpath. What needs compiled packages takes the same
-# ones, in every folder, so that nothing is compiled twice.
-lint vet tests race race-shared: GOFLAGS += -trimpath
-
-TEST := $(GO) test -vet=off -shuffle=on -count=1 -timeout 60m
+# Many tests wait, for rate limits and for other programs: twice as many packages
+# as there are processors keep the processors busy.
+PACKAGES := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+TEST := $(GO) test -p $(PACKAGES) -vet=off -shuffle=on -count=1 -timeout 60m
 WITHRACE := CGO_ENABLED=$(if $(RACE),1,0) $(TEST) $(RACE)
 
 test: fmt-check vet tests ## all tests
 
-tests: ## the tests alone; check and test look at the code with go vet's checks before
-	$(TEST) $$($(GO) list $(PKGS) | grep -vxF "$$($(GO) list $(OUTSIDE))")
+# SHARED_LATER=1 leaves out what is run with the race detector afterwards (decision
+# 149).
+tests: ## the tests alone, without go vet
+	$(TEST) $$($(GO) list $(PKGS) | grep -vxF "$$($(GO) list $(OUTSIDE) $(if $(SHARED_LATER),$(SHARED)))")
 	$(TEST) $(OUTSIDE)
 	cd cmd/nanobot-whatsapp && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 15m ./...
 
@@ -135,7 +138,7 @@ hooks: ## check commit messages before git accepts them
 
 # The pages are built by a module of its own, which needs neither Node nor what
 # web/package.json names.
-WEB = cd web/build && GOFLAGS= $(GO) run . -root ../..
+WEB = cd web/build && $(GO) run . -root ../..
 
 web: ## bundle web/src into internal/web/pages/dist
 	$(WEB)

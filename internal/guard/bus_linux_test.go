@@ -74,7 +74,7 @@ func TestCommandsDoNotReachTheBus(t *testing.T) {
 					"cd " + dir + "; ln session-bus /tmp/b; ln session-bus b; " + connect("b"),
 					"cd " + dir + "; mv session-bus c; rm -f session-bus; " + connect("c"),
 					"ln -s " + bus + " soft; " + connect("soft"),
-					"find / -name session-bus -type s 2>/dev/null | while read f; do " + connect("$f") + "; done",
+					"find / -maxdepth 4 -name session-bus -type s 2>/dev/null | while read f; do " + connect("$f") + "; done",
 					"for f in /proc/*/root" + bus + " /proc/*/cwd/../session-bus; do (cd $(dirname $f) && " + connect("session-bus") + "); done",
 					"mkdir -p m; mount --bind " + dir + " m; umount -l " + bus + "; umount -l " + dir + "; " + connect(bus),
 					"unshare -Urm umount " + bus + "; unshare -Urm sh -c 'umount " + bus + "'; " + connect(bus),

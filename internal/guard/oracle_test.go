@@ -89,20 +89,34 @@ func TestGuestsLearnNothingAboutOtherFiles(t *testing.T) {
 				{"message", func(p string) map[string]any { return call("message", "content", "here", "media", []string{p}) }},
 			}
 			names := regexp.MustCompile(`id=[0-9a-f]+|isthere\.txt|missing\.txt|isfolder|nofolder|config\.json|nothing\.json|\b[lm][1-6]\b`)
-			for _, p := range pairs {
-				for _, tool := range tools {
-					ask := func(path string) string {
-						s.run(guest, tool.make(path))
-						s.mu.Lock()
-						defer s.mu.Unlock()
-						return names.ReplaceAllString(s.got.String(), "NAME")
+			// A turn costs far more than a call, so one turn asks a tool about all paths. It
+			// does not ask all tools about one path: the third refusal of a path says so.
+			ask := func(calls []map[string]any) []string {
+				s.run(guest, calls...)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if len(s.each) != len(calls) {
+					t.Fatalf("%d answers to %d calls", len(s.each), len(calls))
+				}
+				var answers []string
+				for _, answer := range s.each {
+					answers = append(answers, names.ReplaceAllString(answer, "NAME"))
+				}
+				return answers
+			}
+			for _, tool := range tools {
+				var askThere, askMissing []map[string]any
+				for _, p := range pairs {
+					askThere = append(askThere, tool.make(p.there))
+					askMissing = append(askMissing, tool.make(p.missing))
+				}
+				there, missing := ask(askThere), ask(askMissing)
+				for i, p := range pairs {
+					if there[i] != missing[i] {
+						t.Errorf("%s, %s:\n  there:   %.300q\n  missing: %.300q", tool.what, p.what, there[i], missing[i])
 					}
-					there, missing := ask(p.there), ask(p.missing)
-					if there != missing {
-						t.Errorf("%s, %s:\n  there:   %.300q\n  missing: %.300q", tool.what, p.what, there, missing)
-					}
-					if strings.Contains(there, "CANARY") || there == "" {
-						t.Errorf("%s, %s: %.300q", tool.what, p.what, there)
+					if strings.Contains(there[i], "CANARY") || there[i] == "" {
+						t.Errorf("%s, %s: %.300q", tool.what, p.what, there[i])
 					}
 				}
 			}

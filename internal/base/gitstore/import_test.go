@@ -2,15 +2,20 @@ package gitstore
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,23 +31,72 @@ func (b *bench) old() *bench {
 }
 
 // python makes a repository as Python nanobot does, with the real program: a
-// branch called master, no mark of ours, rules about ignored files.
+// branch called master, no mark of ours, rules about ignored files. The program
+// makes it once; every test has a copy.
 func (b *bench) python() {
 	b.t.Helper()
-	commit := func(subject string) {
-		runGit(b.t, b.work, "add", ".")
-		runGit(b.t, b.work, "-c", "user.name=nanobot", "-c", "user.email=nanobot@dream", "commit", "-q", "--author=nanobot <nanobot@dream>", "-m", subject)
+	if _, err := exec.LookPath("git"); err != nil {
+		b.t.Skip("there is no git program")
 	}
-	b.write(".gitignore", "/*\n!memory/\n!SOUL.md\n!USER.md\n!memory/MEMORY.md\n!.gitignore\n")
-	b.write("SOUL.md", "soul\n")
-	b.write("USER.md", "user\n")
-	b.write("memory/MEMORY.md", "old\n")
-	runGit(b.t, b.work, "init", "-q", "-b", "master")
-	commit("init: nanobot memory store")
-	b.write("memory/MEMORY.md", "old\nmore\n")
-	commit("dream: one")
-	runGit(b.t, b.work, "tag", "mine")
+	tree, err := pythonTree()
+	must(b.t, err)
+	must(b.t, os.CopyFS(b.work, tree))
 }
+
+// pythonTree is the work tree that python copies.
+var pythonTree = sync.OnceValues(func() (fstest.MapFS, error) {
+	dir, err := os.MkdirTemp("", "gitstore-python-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+
+	write := func(name, text string) {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600))
+	}
+	git := func(args ...string) {
+		cmd := exec.CommandContext(context.Background(), "git", args...)
+		cmd.Dir, cmd.Env = dir, cleanEnv()
+		if out, failed := cmd.CombinedOutput(); failed != nil {
+			err = errors.Join(err, fmt.Errorf("git %v: %w\n%s", args, failed, out))
+		}
+	}
+	commit := func(subject string) {
+		git("add", ".")
+		git("-c", "user.name=nanobot", "-c", "user.email=nanobot@dream", "commit", "-q", "--author=nanobot <nanobot@dream>", "-m", subject)
+	}
+	write(".gitignore", "/*\n!memory/\n!SOUL.md\n!USER.md\n!memory/MEMORY.md\n!.gitignore\n")
+	write("SOUL.md", "soul\n")
+	write("USER.md", "user\n")
+	write("memory/MEMORY.md", "old\n")
+	git("init", "-q", "-b", "master")
+	commit("init: nanobot memory store")
+	write("memory/MEMORY.md", "old\nmore\n")
+	commit("dream: one")
+	git("tag", "mine")
+
+	tree := fstest.MapFS{}
+	return tree, errors.Join(err, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		file := &fstest.MapFile{Mode: fs.ModeDir | 0o700} // some folders are empty
+		if !d.IsDir() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			file = &fstest.MapFile{Mode: 0o600, Data: data}
+		}
+		tree[filepath.ToSlash(name)] = file
+		return nil
+	}))
+})
 
 // What Python nanobot and versions before kept in the work tree is taken over
 // once, loose or packed, and works like a history of our own. The old repository

@@ -119,51 +119,55 @@ func (h *house) news(what string, ok func() bool) {
 
 func (h *house) budget() int { return defaults().ContextMessageBudget }
 
-// said is what a person got: the words of answers, and how often they were told
-// that more follows.
-func (h *house) said(user string) (words []string, notices int) {
-	for _, m := range h.fake.Messages() {
+// inbox is what a person got. Each message is looked at once: there are thousands,
+// and all people look whenever one arrives.
+type inbox struct {
+	fake    *weixintest.Server
+	user    string
+	seen    int
+	words   []string // of answers
+	notices int      // how often they were told that more follows
+}
+
+// read looks at what is new.
+func (b *inbox) read() {
+	messages := b.fake.MessagesAfter(b.seen)
+	b.seen += len(messages)
+	for _, m := range messages {
 		switch {
-		case m.To != user || strings.HasPrefix(m.Text, "hint") || m.Text == "ok":
+		case m.To != b.user || strings.HasPrefix(m.Text, "hint") || m.Text == "ok":
 		case m.Text == moreFollows("en"):
-			notices++
+			b.notices++
 		default:
-			words = append(words, strings.Fields(m.Text)...)
+			b.words = append(b.words, strings.Fields(m.Text)...)
 		}
 	}
-	return words, notices
 }
 
 // converse asks questions, each after the answer to the last or without waiting,
 // and writes until all answers are there.
 func (h *house) converse(user string, questions int, patient bool) {
 	name, _, _ := strings.Cut(user, "@")
+	got := &inbox{fake: h.fake, user: user}
 	var want []string
 	for n := range questions {
 		want = append(want, strings.Fields(longAnswer(name, n))...)
-	}
-	asked := 0
-	for n := range questions {
-		asked += len(strings.Fields(longAnswer(name, n)))
-		_, before := h.said(user)
+		got.read()
+		notices := got.notices
 		h.fake.Say(user, fmt.Sprintf("question %d", n))
 		if patient {
 			h.news("an answer, or word of more", func() bool {
-				got, told := h.said(user)
-				return len(got) >= asked || told > before
+				got.read()
+				return len(got.words) >= len(want) || got.notices > notices
 			})
 		}
 	}
-	for {
-		got, _ := h.said(user)
-		if len(got) >= len(want) {
-			break
-		}
+	for got.read(); len(got.words) < len(want); {
+		words := len(got.words)
 		h.fake.Say(user, "more")
-		h.news("more", func() bool { now, _ := h.said(user); return len(now) > len(got) })
+		h.news("more", func() bool { got.read(); return len(got.words) > words })
 	}
-	got, _ := h.said(user)
-	if strings.Join(got, " ") != strings.Join(want, " ") {
-		h.t.Errorf("%s got %d words, want %d in order", user, len(got), len(want))
+	if strings.Join(got.words, " ") != strings.Join(want, " ") {
+		h.t.Errorf("%s got %d words, want %d in order", user, len(got.words), len(want))
 	}
 }

@@ -295,6 +295,13 @@ func (s *Server) Messages() []Message {
 	return slices.Clone(s.messages)
 }
 
+// MessagesAfter are the messages that follow the first n.
+func (s *Server) MessagesAfter(n int) []Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.messages[n:])
+}
+
 // Calls are the requests of a path, of all with "".
 func (s *Server) Calls(path string) []Call {
 	s.mu.Lock()
