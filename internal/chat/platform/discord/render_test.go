@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown/markdowntest"
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
@@ -72,4 +73,10 @@ func FuzzRender(f *testing.F) {
 			t.Errorf("%q came back as %q", s, got)
 		}
 	})
+}
+
+// What becomes of every kind of block and word.
+func TestRenderSamples(t *testing.T) {
+	t.Parallel()
+	markdowntest.Golden(t, "render", toDiscord)
 }

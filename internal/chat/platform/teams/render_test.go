@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown/markdowntest"
 )
 
 func TestRender(t *testing.T) {
@@ -79,4 +80,10 @@ func TestPreviewGrows(t *testing.T) {
 		}
 		last = got
 	}
+}
+
+// What becomes of every kind of block and word.
+func TestRenderSamples(t *testing.T) {
+	t.Parallel()
+	markdowntest.Golden(t, "render", render)
 }

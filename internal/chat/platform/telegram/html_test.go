@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown/markdowntest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
@@ -104,4 +105,16 @@ func TestCutUnits(t *testing.T) {
 			t.Errorf("cutUnits(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
 		}
 	}
+}
+
+// What becomes of every kind of block and word.
+func TestRenderSamples(t *testing.T) {
+	t.Parallel()
+	markdowntest.Golden(t, "html", func(s string) string {
+		out, ok := toHTML(s)
+		if !ok {
+			return "(sent as it is)"
+		}
+		return out
+	})
 }
