@@ -167,6 +167,10 @@ func (w *writer) link(n markdown.Node, in string) {
 		return
 	}
 	if words == n.URL {
+		if before, ok := strings.CutSuffix(n.URL, "!"); ok {
+			w.out.WriteString(before + "%21") // a link that follows would become a picture
+			return
+		}
 		w.out.WriteString(n.URL)
 		return
 	}

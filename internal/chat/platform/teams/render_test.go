@@ -33,6 +33,7 @@ func TestRender(t *testing.T) {
 		"look![x](https://example.com)":        "look[x](https://example.com)",
 		`look\![x](https://example.com)`:       `look\![x](https://example.com)`,
 		"`a!`[x](https://example.com)":         "`a!`[x](https://example.com)",
+		"<https://a.b/!>[x](https://c.d)":      "https://a.b/%21[x](https://c.d)",
 		"---":                                  "---",
 		"line\nnext":                           "line\nnext",
 		"line  \nnext":                         "line  \nnext",
