@@ -20,14 +20,19 @@ func Bullet(list Node, i int) string {
 	if list.Ordered {
 		m = strconv.Itoa(list.Start+i) + ". "
 	}
-	switch list.Children[i].Task {
+	return m + box(list.Children[i].Task)
+}
+
+// box returns what shows the box of an item, with the space after it.
+func box(t Task) string {
+	switch t {
 	case Open:
-		m += "☐ "
+		return "☐ "
 	case Done:
-		m += "☑ "
+		return "☑ "
 	case NoTask:
 	}
-	return m
+	return ""
 }
 
 // Words is the text of inline nodes without markup. A link whose text is not
