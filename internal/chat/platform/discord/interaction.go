@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
@@ -222,7 +223,7 @@ func buttons(out bus.Outbound) (rows []component, list string) {
 	if q == nil || len(q.Options) == 0 {
 		return nil, ""
 	}
-	long := slices.ContainsFunc(q.Options, func(s string) bool { return units(s) > labelMost || strings.TrimSpace(s) == "" })
+	long := slices.ContainsFunc(q.Options, func(s string) bool { return markdown.UTF16.Length(s) > labelMost || strings.TrimSpace(s) == "" })
 	for i, label := range q.Options[:min(len(q.Options), buttonsMost)] {
 		if long {
 			list += "\n" + strconv.Itoa(i+1) + ". " + label

@@ -20,21 +20,10 @@ func render(out bus.Outbound, list string) string {
 	default:
 		s = toDiscord(source)
 	}
-	if units(s) > maxText {
+	if markdown.UTF16.Length(s) > maxText {
 		s = source
 	}
-	return cutUnits(s, maxText)
-}
-
-// cutUnits shortens a text to a number of UTF-16 units.
-func cutUnits(s string, most int) string {
-	n := 0
-	for i, r := range s {
-		if n += units(string(r)); n > most {
-			return s[:i]
-		}
-	}
-	return s
+	return markdown.UTF16.Cut(s, maxText)
 }
 
 // toDiscord renders Markdown: Discord's is close to it, but has no tables, only

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"unicode"
-	"unicode/utf16"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 )
@@ -29,7 +28,7 @@ type page struct {
 // render writes Markdown as Signal shows it.
 func render(source string) (text string, styles []string) {
 	p := &page{}
-	p.Seen = func(s string) { p.at += units(s) }
+	p.Seen = func(s string) { p.at += markdown.UTF16.Length(s) }
 	p.FlatWords = true
 	p.Gap = gap
 	p.Own = map[markdown.Kind]func(markdown.Node, string){
@@ -56,14 +55,6 @@ func gap(parent markdown.Node, i int, in string) string {
 }
 
 func invisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
-
-func units(s string) int {
-	n := 0
-	for _, r := range s {
-		n += utf16.RuneLen(r)
-	}
-	return n
-}
 
 // styled gives a style to what a node holds.
 func (p *page) styled(style string) func(n markdown.Node, in string) {

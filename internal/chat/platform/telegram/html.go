@@ -3,7 +3,6 @@ package telegram
 import (
 	"strings"
 	"unicode"
-	"unicode/utf16"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 )
@@ -15,28 +14,6 @@ const maxText = 4096
 // drops the others without a word. Some are left for those it finds itself.
 const maxEntities = 90
 
-// units is the length of a text as Telegram counts it.
-func units(s string) int {
-	n := 0
-	for _, r := range s {
-		n += utf16.RuneLen(r)
-	}
-	return n
-}
-
-// cutUnits shortens a text to at most n UTF-16 units.
-func cutUnits(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for i, r := range s {
-		if n -= utf16.RuneLen(r); n < 0 {
-			return s[:i]
-		}
-	}
-	return s
-}
-
 // toHTML renders Markdown with the tags that Telegram knows. Ok is false when
 // nothing would be seen or the text would be too long; it is sent as it is then.
 func toHTML(source string) (out string, ok bool) {
@@ -47,7 +24,7 @@ func toHTML(source string) (out string, ok bool) {
 		if strings.TrimFunc(h.seen.String(), invisible) == "" {
 			return "", false
 		}
-		if units(h.seen.String()) <= maxText {
+		if markdown.UTF16.Length(h.seen.String()) <= maxText {
 			return h.String(), true
 		}
 	}

@@ -94,19 +94,6 @@ func FuzzHTML(f *testing.F) {
 	})
 }
 
-func TestCutUnits(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		in   string
-		n    int
-		want string
-	}{{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"a😀b", 2, "a"}, {"a😀b", 3, "a😀"}, {"äöü", 3, "äöü"}, {"", 0, ""}} {
-		if got := cutUnits(c.in, c.n); got != c.want {
-			t.Errorf("cutUnits(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
-		}
-	}
-}
-
 // What becomes of every kind of block and word.
 func TestRenderSamples(t *testing.T) {
 	t.Parallel()

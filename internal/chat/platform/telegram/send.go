@@ -196,7 +196,7 @@ func aboutMarkup(e *apiError) bool {
 
 // preview is the text of a message that is not complete: its markup may not be
 // either, so none is shown.
-func preview(s string) string { return cutUnits(markdown.Plain(markdown.Parse(s)), maxText) }
+func preview(s string) string { return markdown.UTF16.Cut(markdown.Plain(markdown.Parse(s)), maxText) }
 
 // Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
