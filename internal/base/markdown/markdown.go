@@ -6,6 +6,8 @@
 // how deep the tree gets.
 package markdown
 
+import "slices"
+
 // Kind says what a Node is.
 type Kind uint8
 
@@ -67,4 +69,9 @@ type Node struct {
 	Task     Task
 	Align    []Align
 	Children []Node
+}
+
+// Has reports whether a node of a kind is in this one, or is this one.
+func (n Node) Has(kind Kind) bool {
+	return n.Kind == kind || slices.ContainsFunc(n.Children, func(c Node) bool { return c.Has(kind) })
 }
