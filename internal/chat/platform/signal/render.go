@@ -3,7 +3,6 @@ package signal
 import (
 	"fmt"
 	"slices"
-	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
 )
@@ -53,8 +52,6 @@ func gap(parent markdown.Node, i int, in string) string {
 	}
 	return markdown.Gap(parent, i, in)
 }
-
-func invisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
 
 // styled gives a style to what a node holds.
 func (p *page) styled(style string) func(n markdown.Node, in string) {

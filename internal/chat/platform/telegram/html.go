@@ -2,9 +2,9 @@ package telegram
 
 import (
 	"strings"
-	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // maxText is Telegram's limit of a message, in UTF-16 units without the markup.
@@ -21,7 +21,7 @@ func toHTML(source string) (out string, ok bool) {
 	for _, tables := range []bool{true, false} { // padding is the only thing that can grow without bound
 		h := newHTML(tables)
 		h.Blocks(tree, "")
-		if strings.TrimFunc(h.seen.String(), invisible) == "" {
+		if text.Blank(h.seen.String()) {
 			return "", false
 		}
 		if markdown.UTF16.Length(h.seen.String()) <= maxText {
@@ -30,8 +30,6 @@ func toHTML(source string) (out string, ok bool) {
 	}
 	return "", false
 }
-
-func invisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
 
 // html writes a tree, and beside it what people will see of it.
 type html struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
@@ -52,7 +53,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if out.Kind == bus.Delta {
 		out.Text, out.Plain = preview(out.Text), true
 	}
-	if len(out.Media) == 0 && strings.TrimFunc(out.Text, invisible) == "" {
+	if len(out.Media) == 0 && text.Blank(out.Text) {
 		return "", nil
 	}
 	var sent message
@@ -208,7 +209,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	if !final {
 		out.Text, out.Plain = preview(out.Text), true
 	}
-	if strings.TrimFunc(out.Text, invisible) == "" {
+	if text.Blank(out.Text) {
 		return nil
 	}
 	err = b.deliver(ctx, route, func(to outgoing) error {
