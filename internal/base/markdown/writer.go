@@ -35,9 +35,6 @@ type Writer struct {
 	// ends and what stands before lines, but no marks.
 	Seen func(s string)
 
-	// FlatWords says that a line end in the middle of words is not followed by in.
-	FlatWords bool
-
 	out []byte
 }
 
@@ -157,24 +154,17 @@ func (w *Writer) Node(n Node, in string) {
 	case SoftBreak, HardBreak:
 		w.layout("\n" + in)
 	case Link, Image:
-		w.words(Words([]Node{n}), in)
+		w.Text(Words([]Node{n}), in)
 	default:
-		w.words(n.Text, in)
+		w.Text(n.Text, in)
 		w.Inline(n.Children, in)
 	}
-}
-
-func (w *Writer) words(s, in string) {
-	if w.FlatWords {
-		in = ""
-	}
-	w.Text(s, in)
 }
 
 // Between writes what a node holds with marks around it.
 func (w *Writer) Between(marks [2]string, n Node, in string) {
 	w.WriteString(marks[0])
-	w.words(n.Text, in)
+	w.Text(n.Text, in)
 	w.Inline(n.Children, in)
 	w.WriteString(marks[1])
 }

@@ -28,30 +28,21 @@ type page struct {
 func render(source string) (text string, styles []string) {
 	p := &page{}
 	p.Seen = func(s string) { p.at += markdown.UTF16.Length(s) }
-	p.FlatWords = true
-	p.Gap = gap
 	p.Own = map[markdown.Kind]func(markdown.Node, string){
 		markdown.Heading:  p.styled(bold),
 		markdown.Strong:   p.styled(bold),
 		markdown.Emphasis: p.styled(italic),
 		markdown.Strike:   p.styled(strike),
 		markdown.CodeSpan: p.styled(mono),
-		markdown.Code:     p.styled(mono),
-		markdown.Table: func(n markdown.Node, _ string) {
-			p.styled(mono)(markdown.Node{Text: markdown.Columns(n)}, "")
-		},
+		markdown.Code:     func(n markdown.Node, _ string) { p.fixed(n.Text) },
+		markdown.Table:    func(n markdown.Node, _ string) { p.fixed(markdown.Columns(n)) },
 	}
 	p.Blocks(markdown.Parse(source), "")
 	return p.String(), p.styles[:min(len(p.styles), stylesMost)]
 }
 
-// gap leaves a blank line between the items of a list really blank.
-func gap(parent markdown.Node, i int, in string) string {
-	if parent.Kind == markdown.List && !parent.Tight {
-		return "\n\n" + in
-	}
-	return markdown.Gap(parent, i, in)
-}
+// fixed writes a text of one width. Its lines stand at the left, also in a quote.
+func (p *page) fixed(s string) { p.styled(mono)(markdown.Node{Text: s}, "") }
 
 // styled gives a style to what a node holds.
 func (p *page) styled(style string) func(n markdown.Node, in string) {

@@ -36,7 +36,6 @@ func preview(source string) string {
 func render(source string) string {
 	w := writer{}
 	w.Escape = func(s string) string { return escape(w.Line(), s) }
-	w.FlatWords = true
 	w.Bullet = bullet
 	w.Gap = gap
 	w.Marks = map[markdown.Kind][2]string{
@@ -90,7 +89,7 @@ func (w *writer) link(n markdown.Node, in string) {
 	words := markdown.Words(n.Children)
 	u, err := url.Parse(n.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "mailto" || words == "" {
-		w.Text(markdown.Words([]markdown.Node{n}), "")
+		w.Text(markdown.Words([]markdown.Node{n}), in)
 		return
 	}
 	if words == n.URL {

@@ -44,7 +44,6 @@ func newHTML(tables bool) *html {
 	h := &html{tables: tables}
 	h.Seen = func(s string) { h.seen.WriteString(s) }
 	h.Escape = escape
-	h.FlatWords = true
 	h.Gap = gap
 	h.Own = map[markdown.Kind]func(markdown.Node, string){
 		markdown.Heading:  h.element("b"),
@@ -99,14 +98,14 @@ func (h *html) quote(n markdown.Node, in string) {
 	h.quoted = false
 }
 
-func (h *html) code(n markdown.Node, in string) {
+func (h *html) code(n markdown.Node, _ string) {
 	h.entities++
 	language := markdown.Language(n.Info)
 	if language == "" {
-		h.Between(markdown.Tag("pre"), n, in)
+		h.Between(markdown.Tag("pre"), n, "")
 		return
 	}
-	h.Between([2]string{`<pre><code class="language-` + language + `">`, "</code></pre>"}, n, in)
+	h.Between([2]string{`<pre><code class="language-` + language + `">`, "</code></pre>"}, n, "")
 }
 
 func (h *html) table(n markdown.Node, _ string) {
@@ -136,7 +135,7 @@ func withoutPadding(table markdown.Node) string {
 // Telegram would forget, the address is shown.
 func (h *html) link(n markdown.Node, in string) {
 	if h.entities >= maxEntities || !markdown.Linkable(n.URL, "tg", "mailto") || markdown.Words(n.Children) == "" {
-		h.Text(markdown.Words([]markdown.Node{n}), "")
+		h.Text(markdown.Words([]markdown.Node{n}), in)
 		return
 	}
 	h.element(`a href="`+strings.ReplaceAll(escape(n.URL), `"`, "&quot;")+`"`)(n, in)

@@ -17,8 +17,6 @@ func render(source string) string {
 	p := &page{}
 	p.Escape = wide
 	p.Quote = "＞ "
-	p.FlatWords = true
-	p.Gap = gap
 	p.Marks = map[markdown.Kind][2]string{
 		markdown.Strong: {"**", "**"},
 		markdown.Rule:   {"---", ""},
@@ -34,14 +32,6 @@ func render(source string) string {
 	}
 	p.Blocks(markdown.Parse(source), "")
 	return strings.TrimSpace(p.String())
-}
-
-// gap leaves a blank line between the items of a list really blank.
-func gap(parent markdown.Node, i int, in string) string {
-	if parent.Kind == markdown.List && !parent.Tight {
-		return "\n\n" + in
-	}
-	return markdown.Gap(parent, i, in)
 }
 
 // wide writes angle brackets wide.

@@ -14,8 +14,6 @@ type page struct {
 
 func render(source string) string {
 	p := &page{}
-	p.FlatWords = true
-	p.Gap = gap
 	p.Own = map[markdown.Kind]func(markdown.Node, string){
 		markdown.Heading:  p.wrap("*"),
 		markdown.Strong:   p.wrap("*"),
@@ -27,14 +25,6 @@ func render(source string) string {
 	}
 	p.Blocks(markdown.Parse(source), "")
 	return p.String()
-}
-
-// gap leaves a blank line between the items of a list really blank.
-func gap(parent markdown.Node, i int, in string) string {
-	if parent.Kind == markdown.List && !parent.Tight {
-		return "\n\n" + in
-	}
-	return markdown.Gap(parent, i, in)
 }
 
 // fixed writes a text of one width; its own fences would end it.
