@@ -87,7 +87,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		trouble: kit.NewOnce(b.deps.Log),
 		ready:   make(chan struct{}),
 		read:    progress{log: b.deps.Log},
-		behind:  map[string]bool{},
+		pause:   pause{behind: map[string]bool{}},
 	}
 	b.calls.revive()
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)

@@ -52,12 +52,8 @@ type receiver struct {
 	side    sync.WaitGroup // answers to interactions, and the registration of commands
 
 	read    progress
+	pause   pause
 	chatter atomic.Int64
-
-	mu     sync.Mutex
-	behind map[string]bool // channels that will be read because events could not be held
-	since  uint64          // catch-up: what was written after this id; 0 is none
-	guilds map[string]bool // servers that did not come online since the session began
 }
 
 // take accepts a message from the gateway without waiting for anything but the
