@@ -29,7 +29,7 @@ func (h *HTML) Blocks(parent Node) {
 	for i, n := range parent.Children {
 		switch {
 		case parent.Kind != Item:
-			h.Block(n)
+			h.block(n)
 			h.WriteString(h.After)
 		case parent.Tight && n.Kind == Paragraph:
 			if i > 0 {
@@ -37,13 +37,13 @@ func (h *HTML) Blocks(parent Node) {
 			}
 			h.Inline(n.Children, "")
 		default:
-			h.Block(n)
+			h.block(n)
 		}
 	}
 }
 
-// Block writes one block.
-func (h *HTML) Block(n Node) {
+// block writes one block.
+func (h *HTML) block(n Node) {
 	if own := h.Own[n.Kind]; own != nil {
 		own(n, "")
 		return
