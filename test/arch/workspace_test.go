@@ -102,6 +102,7 @@ var byPathAllowed = map[string]string{
 	"internal/guard/hide.go":                "looks whether names exist to hide them",
 	"internal/run/app/takeover.go":          "looks whether the workspace itself exists",
 
+	"internal/base/markdown/markdowntest/markdowntest.go":          "reads and writes golden files of the package that is tested",
 	"internal/chat/chattest/suite.go":                              "is for tests of channels",
 	"internal/chat/plan.go":                                        "looks at files to send, which are copies in the data folder",
 	"internal/chat/kit/attach.go":                                  "sends copies in the data folder",

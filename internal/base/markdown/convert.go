@@ -31,7 +31,8 @@ func (c converter) block(n ast.Node) Node {
 	case *ast.ListItem:
 		return Node{Kind: Item, Task: boxOf(n), Children: c.blocks(n)}
 	case *ast.FencedCodeBlock:
-		return Node{Kind: Code, Info: unescape(string(n.Language(c.source))), Text: c.code(n)}
+		language, _, _ := strings.Cut(unescape(string(n.Language(c.source))), "\n") // &#10; in it would begin a line of the code
+		return Node{Kind: Code, Info: language, Text: c.code(n)}
 	case *ast.CodeBlock:
 		return Node{Kind: Code, Text: strings.TrimRight(c.code(n), "\n")}
 	case *ast.ThematicBreak:

@@ -1,10 +1,13 @@
 // Package markdown turns the Markdown that models write into one small tree,
-// which every chat platform walks to say the same in its own markup. It knows
-// CommonMark's blocks and emphasis with tables, strike-through, task lists and
-// bare links; raw HTML stays text, since no platform shows it. Parsing never
-// fails, takes time linear in the text for all practical purposes, and bounds
-// how deep the tree gets.
+// and writes such a tree in other markups: Writer in those of lines, HTML in
+// those of elements. A chat platform says in a table what its own markup writes
+// another way. The parser knows CommonMark's blocks and emphasis with tables,
+// strike-through, task lists and bare links; raw HTML stays text, since no
+// platform shows it. Parsing never fails, takes time linear in the text for all
+// practical purposes, and bounds how deep the tree gets.
 package markdown
+
+import "slices"
 
 // Kind says what a Node is.
 type Kind uint8
@@ -67,4 +70,9 @@ type Node struct {
 	Task     Task
 	Align    []Align
 	Children []Node
+}
+
+// Has reports whether a node of a kind is in this one, or is this one.
+func (n Node) Has(kind Kind) bool {
+	return n.Kind == kind || slices.ContainsFunc(n.Children, func(c Node) bool { return c.Has(kind) })
 }

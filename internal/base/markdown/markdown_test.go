@@ -213,6 +213,16 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// The language of a block of code is on one line, whatever it was written with: the
+// rest would be read as code, or as what stands outside of a quote.
+func TestLanguageOnOneLine(t *testing.T) {
+	t.Parallel()
+	n := markdown.Parse("```go&#10;rest\nx\n```").Children[0]
+	if n.Info != "go" || n.Text != "x" {
+		t.Errorf("the language is %q of the code %q, want go of x", n.Info, n.Text)
+	}
+}
+
 // Hostile texts cost no more than long ones.
 func TestParseIsBounded(t *testing.T) {
 	t.Parallel()

@@ -8,59 +8,9 @@ import (
 // Plain is the text of a tree for places that show no markup: lists keep
 // their marks, links their addresses, tables their columns.
 func Plain(n Node) string {
-	var p plain
-	p.block(n, "")
-	return strings.TrimRight(p.String(), "\n")
-}
-
-type plain struct{ strings.Builder }
-
-func (p *plain) block(n Node, in string) {
-	switch n.Kind {
-	case Paragraph, Heading, Cell:
-		p.WriteString(strings.ReplaceAll(Words(n.Children), "\n", "\n"+in))
-	case Code:
-		p.WriteString(strings.ReplaceAll(n.Text, "\n", "\n"+in))
-	case Rule:
-		p.WriteString("———")
-	case Table:
-		p.WriteString(strings.ReplaceAll(Columns(n), "\n", "\n"+in))
-	case Quote:
-		p.WriteString("> ")
-		p.blocks(n.Children, in+"> ", true)
-	case List:
-		p.list(n, in)
-	case Document, Item, Row:
-		p.blocks(n.Children, in, n.Kind != Item)
-	default:
-		p.WriteString(Words([]Node{n}))
-	}
-}
-
-func (p *plain) blocks(list []Node, in string, apart bool) {
-	for i, c := range list {
-		if i > 0 {
-			p.WriteString("\n" + in)
-			if apart {
-				p.WriteString("\n" + in)
-			}
-		}
-		p.block(c, in)
-	}
-}
-
-func (p *plain) list(n Node, in string) {
-	for i, it := range n.Children {
-		if i > 0 {
-			p.WriteString("\n" + in)
-			if !n.Tight {
-				p.WriteString("\n" + in)
-			}
-		}
-		m := Bullet(n, i)
-		p.WriteString(m)
-		p.blocks(it.Children, in+strings.Repeat(" ", Width(m)), !n.Tight)
-	}
+	var w Writer
+	w.Node(n, "")
+	return strings.TrimRight(w.String(), "\n")
 }
 
 // Bullet returns what stands before the item i of a list, with the space after
@@ -70,14 +20,19 @@ func Bullet(list Node, i int) string {
 	if list.Ordered {
 		m = strconv.Itoa(list.Start+i) + ". "
 	}
-	switch list.Children[i].Task {
+	return m + box(list.Children[i].Task)
+}
+
+// box returns what shows the box of an item, with the space after it.
+func box(t Task) string {
+	switch t {
 	case Open:
-		m += "☐ "
+		return "☐ "
 	case Done:
-		m += "☑ "
+		return "☑ "
 	case NoTask:
 	}
-	return m
+	return ""
 }
 
 // Words is the text of inline nodes without markup. A link whose text is not

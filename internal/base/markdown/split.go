@@ -35,8 +35,8 @@ func Split(text string, limit int, unit Unit) []string {
 	var open codeFence // goes on from the part before
 	for text != "" {
 		head := open.opening()
-		room := limit - measure(head, unit)
-		if within(text, room, unit) == len(text) {
+		room := limit - unit.Length(head)
+		if unit.within(text, room) == len(text) {
 			return append(parts, head+text)
 		}
 		var part string
@@ -65,9 +65,9 @@ func (f codeFence) opening() string {
 	return f.mark + f.info + "\n"
 }
 
-// measure counts a text.
-func measure(s string, unit Unit) int {
-	switch unit {
+// Length counts a text.
+func (u Unit) Length(s string) int {
+	switch u {
 	case Bytes:
 		return len(s)
 	case UTF16:
@@ -87,15 +87,18 @@ func units16(r rune) int {
 	return 1
 }
 
+// Cut shortens a text to at most n units, whole characters only.
+func (u Unit) Cut(s string, n int) string { return s[:u.within(s, n)] }
+
 // within returns how many bytes of s fit into n units, whole characters only.
-func within(s string, n int, unit Unit) int {
+func (u Unit) within(s string, n int) int {
 	if len(s) <= n {
 		return len(s) // no unit is smaller than a byte
 	}
 	used := 0
 	for i, r := range s {
 		size := 1
-		switch unit {
+		switch u {
 		case Bytes:
 			size = utf8.RuneLen(r)
 			if r == utf8.RuneError {
@@ -114,18 +117,18 @@ func within(s string, n int, unit Unit) int {
 // cut takes one part off a text that does not fit. It looks only at what may
 // become part of it, so that later text changes nothing.
 func cut(text string, room int, unit Unit, open codeFence) (part, rest string, next codeFence) {
-	at := within(text, room, unit)
+	at := unit.within(text, room)
 	for {
 		end := place(text[:at], text[at:], open)
 		next = fenceAfter(text[:end], open)
 		if next.mark == "" {
 			break
 		}
-		closing := measure("\n"+next.mark, unit)
-		if measure(text[:end], unit)+closing <= room || at <= 1 {
+		closing := unit.Length("\n" + next.mark)
+		if unit.Length(text[:end])+closing <= room || at <= 1 {
 			break
 		}
-		at = within(text, room-closing, unit) // room for the end of the code block
+		at = unit.within(text, room-closing) // room for the end of the code block
 	}
 	end := max(place(text[:at], text[at:], open), firstRune(text))
 	next = fenceAfter(text[:end], open)

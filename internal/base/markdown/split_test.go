@@ -126,3 +126,16 @@ func FuzzSplit(f *testing.F) {
 }
 
 func abs(n int) int { return max(n, -(n + 1)) }
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"a😀b", 2, "a"}, {"a😀b", 3, "a😀"}, {"äöü", 3, "äöü"}, {"", 0, ""}} {
+		if got := UTF16.Cut(c.in, c.n); got != c.want {
+			t.Errorf("UTF16.Cut(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
+		}
+	}
+}

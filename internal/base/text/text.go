@@ -13,6 +13,7 @@ package text
 import (
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -94,4 +95,10 @@ func LowerASCII(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// Blank reports whether nothing of a text is seen: there is only white space, and
+// characters without a shape, such as those that join others.
+func Blank(s string) bool {
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }) == ""
 }

@@ -247,3 +247,12 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+func TestBlank(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]bool{"": true, " \n\t": true, "\u200b\u00a0": true, "a": false, " . ": false, "\u200b中": false} {
+		if got := text.Blank(s); got != want {
+			t.Errorf("Blank(%q) = %v, want %v", s, got, want)
+		}
+	}
+}

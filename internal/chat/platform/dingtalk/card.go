@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // An AI card is a message that grows. It is delivered empty, filled with the
@@ -38,6 +40,8 @@ const (
 
 // cards are those that this process shows.
 type cards struct {
+	trouble *kit.Once
+
 	mu      sync.Mutex
 	loaded  bool
 	open    map[string]string // card that is being written -> the answer in it
@@ -45,12 +49,17 @@ type cards struct {
 	unsure  map[string]string // answer -> card that is perhaps delivered, without a text
 	refused map[string]int    // card -> how often its text was refused in a row
 	off     time.Time         // no card is tried before
-	told    map[string]bool   // causes that were logged
 	more    chan struct{}     // there is more in left
 }
 
-func newCards() *cards {
-	return &cards{open: map[string]string{}, unsure: map[string]string{}, refused: map[string]int{}, told: map[string]bool{}, more: make(chan struct{}, 1)}
+func newCards(log *slog.Logger) *cards {
+	return &cards{
+		trouble: kit.NewOnce(log),
+		open:    map[string]string{},
+		unsure:  map[string]string{},
+		refused: map[string]int{},
+		more:    make(chan struct{}, 1),
+	}
 }
 
 // cardFacts is the state of the channel.
@@ -221,7 +230,7 @@ func (b *bot) fill(ctx context.Context, id string, out bus.Outbound, final bool)
 	if e := refusal(err); !writing || e != nil && !e.limited() {
 		// It is finished already, or may not be streamed: its data can be set all the same.
 		if err != nil {
-			b.tellOnce(ctx, "streaming", "DingTalk does not stream the text of an AI card; the card is updated as a whole", err)
+			b.cards.trouble.Warn(ctx, "streaming", "DingTalk does not stream the text of an AI card; the card is updated as a whole", err)
 		}
 		err = b.set(ctx, id, map[string]string{b.o.CardContentKey: words, "flowStatus": flow})
 	}
@@ -287,24 +296,13 @@ func (b *bot) cardRefused(ctx context.Context, err error) {
 	case strings.Contains(strings.ToLower(e.Code), "template"):
 		what = fmt.Sprintf("DingTalk does not take the card template channels.%s.cardTemplateId: publish it on https://open-dev.dingtalk.com/fe/card, and give this app the right to use it; until then answers are sent as messages", b.deps.Name)
 	default:
-		b.tellOnce(ctx, e.Code, what, err)
+		b.cards.trouble.Warn(ctx, e.Code, what, err)
 		return
 	}
 	b.cards.mu.Lock()
 	b.cards.off = b.deps.Now().Add(cardsOff)
 	b.cards.mu.Unlock()
-	b.tellOnce(ctx, e.Code, what, err)
-}
-
-// tellOnce logs a cause once.
-func (b *bot) tellOnce(ctx context.Context, cause, what string, err error) {
-	b.cards.mu.Lock()
-	told := b.cards.told[cause]
-	b.cards.told[cause] = true
-	b.cards.mu.Unlock()
-	if !told {
-		b.deps.Log.WarnContext(ctx, "a problem that is logged once", "what", what, "err", err)
-	}
+	b.cards.trouble.Warn(ctx, e.Code, what, err)
 }
 
 // Edit implements chat.Streamer.

@@ -79,7 +79,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		told:  recent.New[string, time.Time](1000),
 		talks: recent.New[string, string](1000),
 		marks: recent.New[string, chan struct{}](1000),
-		cards: newCards(),
+		cards: newCards(d.Log),
 		ping:  pingEvery,
 		quiet: silence,
 		limit: limitPause,
@@ -106,7 +106,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return err
 	}
 	defer b.beside(ctx)()
-	rc := &receiver{bot: b, submit: submit, told: map[string]bool{}}
+	rc := &receiver{bot: b, submit: submit, trouble: kit.NewOnce(b.deps.Log)}
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err

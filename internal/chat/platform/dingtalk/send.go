@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -119,14 +118,10 @@ func render(out bus.Outbound) (plain bool, words string) {
 		return true, out.Text
 	}
 	tree := markdown.Parse(out.Text)
-	if pictures(tree) {
+	if tree.Has(markdown.Image) {
 		return true, markdown.Plain(tree)
 	}
 	return false, tables(out.Text)
-}
-
-func pictures(n markdown.Node) bool {
-	return n.Kind == markdown.Image || slices.ContainsFunc(n.Children, pictures)
 }
 
 // tables writes tables as DingTalk reads them: after an empty line, and with a

@@ -116,6 +116,56 @@ func (p *progress) flush(ctx context.Context) {
 	}
 }
 
+// pause is what was written while no events came, and is still to be read.
+type pause struct {
+	mu     sync.Mutex
+	since  uint64          // what was written after this id; 0 is none
+	guilds map[string]bool // servers that did not come online since the session began
+	behind map[string]bool // channels that will be read because events could not be held
+}
+
+// begin sets what is to be read in a new session.
+func (p *pause) begin(since uint64, guilds []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.since = since
+	p.guilds = map[string]bool{}
+	for _, id := range guilds {
+		p.guilds[id] = true
+	}
+}
+
+// guildCame returns since when the channels of a server are to be read; 0 is not at
+// all, as for a server that came before or is a new one.
+func (p *pause) guildCame(id string) (since uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.guilds[id] {
+		return 0
+	}
+	delete(p.guilds, id)
+	return p.since
+}
+
+// fallBehind records a channel of which an event could not be held, and reports
+// whether it is the first one since the channel was read.
+func (p *pause) fallBehind(channel string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.behind[channel] {
+		return false
+	}
+	p.behind[channel] = true
+	return true
+}
+
+// catchUp records that a channel is read now: what comes from now on is not in it.
+func (p *pause) catchUp(channel string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.behind, channel)
+}
+
 // missed is a channel whose messages after one are to be read.
 type missed struct {
 	channel, guild string
@@ -130,14 +180,8 @@ func (rc *receiver) began(ctx context.Context, bot string, guilds []string) erro
 		return err
 	}
 	rc.once.Do(func() { close(rc.ready) })
-	rc.mu.Lock()
-	rc.since = rc.from(last)
-	rc.guilds = map[string]bool{}
-	for _, id := range guilds {
-		rc.guilds[id] = true
-	}
-	since := rc.since
-	rc.mu.Unlock()
+	since := rc.from(last)
+	rc.pause.begin(since, guilds)
 	if since == 0 {
 		return nil
 	}
@@ -180,11 +224,8 @@ func (rc *receiver) from(last uint64) uint64 {
 // guildCame catches up with the channels of a server in which something was
 // written, those with the newest messages first.
 func (rc *receiver) guildCame(ctx context.Context, g guild) {
-	rc.mu.Lock()
-	since, expected := rc.since, rc.guilds[g.ID]
-	delete(rc.guilds, g.ID)
-	rc.mu.Unlock()
-	if since == 0 || !expected {
+	since := rc.pause.guildCame(g.ID)
+	if since == 0 {
 		return
 	}
 	all := slices.DeleteFunc(slices.Concat(g.Channels, g.Threads), func(c place) bool { return !c.readable() || number(c.LastMessage) <= since })
@@ -202,11 +243,8 @@ func (rc *receiver) catchUp(ctx context.Context, m missed) {
 
 // fallBehind reads a channel later, because a message of it could not be held.
 func (rc *receiver) fallBehind(ctx context.Context, m *message) {
-	rc.mu.Lock()
-	already := rc.behind[m.ChannelID]
-	rc.behind[m.ChannelID] = true
-	rc.mu.Unlock()
-	if n := number(m.ID); !already && n > 0 {
+	first := rc.pause.fallBehind(m.ChannelID)
+	if n := number(m.ID); first && n > 0 {
 		rc.catchUp(ctx, missed{channel: m.ChannelID, guild: m.GuildID, after: n - 1})
 	}
 }
@@ -214,9 +252,7 @@ func (rc *receiver) fallBehind(ctx context.Context, m *message) {
 // catchUpWith handles the messages of a channel after one. Those that were handled are
 // known by their ids.
 func (rc *receiver) catchUpWith(ctx context.Context, m *missed) error {
-	rc.mu.Lock()
-	delete(rc.behind, m.channel) // what comes from now on is not in what is read
-	rc.mu.Unlock()
+	rc.pause.catchUp(m.channel)
 	after := m.after
 	for range pagesMost {
 		var page []json.RawMessage
@@ -233,7 +269,7 @@ func (rc *receiver) catchUpWith(ctx context.Context, m *missed) error {
 		for _, raw := range page {
 			var one message
 			if err := json.Unmarshal(raw, &one); err != nil {
-				rc.warn(ctx, "history", "a message of Discord cannot be read", err)
+				rc.trouble.Warn(ctx, "history", "a message of Discord cannot be read", err)
 				continue
 			}
 			one.ChannelID, one.GuildID = m.channel, m.guild

@@ -81,7 +81,14 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	}
 	defer b.run.Unlock()
 	defer b.calls.http.CloseIdleConnections()
-	rc := &receiver{bot: b, submit: submit, ready: make(chan struct{}), read: progress{log: b.deps.Log}, behind: map[string]bool{}, told: map[string]bool{}}
+	rc := &receiver{
+		bot:     b,
+		submit:  submit,
+		trouble: kit.NewOnce(b.deps.Log),
+		ready:   make(chan struct{}),
+		read:    progress{log: b.deps.Log},
+		pause:   pause{behind: map[string]bool{}},
+	}
 	b.calls.revive()
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {

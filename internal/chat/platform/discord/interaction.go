@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
@@ -66,7 +67,7 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 		return
 	}
 	if err := rc.in.Hold(ctx, i.ChannelID, "i"+i.ID, event{Interaction: i}); err != nil {
-		rc.warn(ctx, "hold interaction", "a command cannot be held", err)
+		rc.trouble.Warn(ctx, "hold interaction", "a command cannot be held", err)
 		rc.side.Go(func() {
 			rc.reply(ctx, i, token, phrase.In(rc.language(i), "I have too much to do right now. Please try again in a minute."))
 		})
@@ -222,7 +223,7 @@ func buttons(out bus.Outbound) (rows []component, list string) {
 	if q == nil || len(q.Options) == 0 {
 		return nil, ""
 	}
-	long := slices.ContainsFunc(q.Options, func(s string) bool { return units(s) > labelMost || strings.TrimSpace(s) == "" })
+	long := slices.ContainsFunc(q.Options, func(s string) bool { return markdown.UTF16.Length(s) > labelMost || strings.TrimSpace(s) == "" })
 	for i, label := range q.Options[:min(len(q.Options), buttonsMost)] {
 		if long {
 			list += "\n" + strconv.Itoa(i+1) + ". " + label

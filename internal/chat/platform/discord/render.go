@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
@@ -21,130 +20,80 @@ func render(out bus.Outbound, list string) string {
 	default:
 		s = toDiscord(source)
 	}
-	if units(s) > maxText {
+	if markdown.UTF16.Length(s) > maxText {
 		s = source
 	}
-	return cutUnits(s, maxText)
-}
-
-// cutUnits shortens a text to a number of UTF-16 units.
-func cutUnits(s string, most int) string {
-	n := 0
-	for i, r := range s {
-		if n += units(string(r)); n > most {
-			return s[:i]
-		}
-	}
-	return s
+	return markdown.UTF16.Cut(s, maxText)
 }
 
 // toDiscord renders Markdown: Discord's is close to it, but has no tables, only
 // three levels of headings, and signs of its own in plain text.
 func toDiscord(source string) string {
-	var b strings.Builder
-	w := writer{&b}
-	w.blocks(markdown.Parse(source).Children, "", true)
-	return strings.TrimRight(b.String(), "\n")
-}
-
-type writer struct{ b *strings.Builder }
-
-// blocks writes blocks, the lines of which begin with a prefix.
-func (w writer) blocks(list []markdown.Node, prefix string, apart bool) {
-	for i, n := range list {
-		if i > 0 {
-			w.b.WriteString("\n")
-			if apart && (list[i-1].Kind != markdown.Heading || list[i-1].Level > 3) { // Discord leaves room below a heading
-				w.b.WriteString(strings.TrimRight(prefix, " ") + "\n")
-			}
-			w.b.WriteString(prefix)
-		}
-		w.block(n, prefix)
+	w := writer{}
+	w.Escape = escape
+	w.Gap = gap
+	w.Marks = map[markdown.Kind][2]string{
+		markdown.Emphasis: {"*", "*"},
+		markdown.Strong:   {"**", "**"},
+		markdown.Strike:   {"~~", "~~"},
+		markdown.Rule:     {"──────────", ""},
 	}
-}
-
-func (w writer) block(n markdown.Node, prefix string) {
-	switch n.Kind {
-	case markdown.Heading:
-		if n.Level <= 3 {
-			w.b.WriteString(strings.Repeat("#", n.Level) + " " + inline(n.Children))
-			return
-		}
-		w.b.WriteString("**" + inline(n.Children) + "**")
-	case markdown.Quote:
-		w.b.WriteString("> ")
-		w.blocks(n.Children, prefix+"> ", true)
-	case markdown.List:
-		w.list(n, prefix)
-	case markdown.Code:
-		w.code(n.Info, n.Text, prefix)
-	case markdown.Table:
-		w.code("", markdown.Columns(n), prefix)
-	case markdown.Rule:
-		w.b.WriteString("──────────")
-	default:
-		w.b.WriteString(strings.ReplaceAll(inline(n.Children), "\n", "\n"+prefix))
+	w.Own = map[markdown.Kind]func(markdown.Node, string){
+		markdown.Heading:  w.heading,
+		markdown.List:     w.list,
+		markdown.Code:     func(n markdown.Node, in string) { w.code(n.Info, n.Text, in) },
+		markdown.Table:    func(n markdown.Node, in string) { w.code("", markdown.Columns(n), in) },
+		markdown.CodeSpan: func(n markdown.Node, in string) { w.Lines(span(n.Text), in) },
+		markdown.Link:     w.link,
+		markdown.Image:    w.link,
 	}
+	w.Blocks(markdown.Parse(source), "")
+	return strings.TrimRight(w.String(), "\n")
 }
 
-func (w writer) list(n markdown.Node, prefix string) {
+type writer struct{ markdown.Writer }
+
+// gap leaves a blank line between blocks, but not below a heading, where Discord
+// leaves room itself, and not in lists.
+func gap(parent markdown.Node, i int, in string) string {
+	before := parent.Children[i-1]
+	if parent.Kind == markdown.Item || before.Kind == markdown.Heading && before.Level <= 3 {
+		return "\n" + in
+	}
+	return "\n" + strings.TrimRight(in, " ") + "\n" + in
+}
+
+func (w *writer) heading(n markdown.Node, _ string) {
+	words := w.Rendered(n.Children)
+	if n.Level <= 3 {
+		w.WriteString(strings.Repeat("#", n.Level) + " " + words)
+		return
+	}
+	w.WriteString("**" + words + "**")
+}
+
+// list writes a list. Discord wants two spaces before what is in an item, whatever
+// its number.
+func (w *writer) list(n markdown.Node, in string) {
 	for i, item := range n.Children {
 		if i > 0 {
-			w.b.WriteString("\n" + prefix)
+			w.WriteString("\n" + in)
 		}
-		mark := "- "
-		if n.Ordered {
-			mark = strconv.Itoa(n.Start+i) + ". "
-		}
-		switch item.Task {
-		case markdown.Open:
-			mark += "☐ "
-		case markdown.Done:
-			mark += "☑ "
-		case markdown.NoTask:
-		}
-		w.b.WriteString(mark)
-		w.blocks(item.Children, prefix+"  ", false)
+		w.WriteString(strings.Replace(markdown.Bullet(n, i), "• ", "- ", 1))
+		w.Blocks(item, in+"  ")
 	}
 }
 
 // code writes a block as it is. A fence inside would end it, so it is broken up.
-func (w writer) code(info, text, prefix string) {
+func (w *writer) code(info, text, in string) {
 	text = strings.ReplaceAll(strings.TrimRight(text, "\n"), "```", "`\u200b``")
 	if strings.ContainsAny(info, " `\n") {
 		info = ""
 	}
-	block := "```" + info + "\n" + text + "\n```"
-	if strings.Contains(prefix, ">") { // else the lines of the code would be moved
-		block = strings.ReplaceAll(block, "\n", "\n"+prefix)
+	if !strings.Contains(in, ">") {
+		in = "" // in a list alone, it would move the lines of the code
 	}
-	w.b.WriteString(block)
-}
-
-// inline writes words with their emphasis.
-func inline(list []markdown.Node) string {
-	var b strings.Builder
-	for _, n := range list {
-		switch n.Kind {
-		case markdown.Text:
-			b.WriteString(escape(n.Text))
-		case markdown.Emphasis:
-			b.WriteString("*" + inline(n.Children) + "*")
-		case markdown.Strong:
-			b.WriteString("**" + inline(n.Children) + "**")
-		case markdown.Strike:
-			b.WriteString("~~" + inline(n.Children) + "~~")
-		case markdown.CodeSpan:
-			b.WriteString(span(n.Text))
-		case markdown.Link, markdown.Image:
-			b.WriteString(link(n))
-		case markdown.SoftBreak, markdown.HardBreak:
-			b.WriteString("\n")
-		default:
-			b.WriteString(escape(n.Text) + inline(n.Children))
-		}
-	}
-	return b.String()
+	w.Lines("```"+info+"\n"+text+"\n```", in)
 }
 
 func span(s string) string {
@@ -156,7 +105,7 @@ func span(s string) string {
 
 // link writes a link. Its address is always the one that is shown or named:
 // Discord refuses words that look like another address.
-func link(n markdown.Node) string {
+func (w *writer) link(n markdown.Node, in string) {
 	words := strings.TrimSpace(markdown.Words(n.Children))
 	address := strings.Map(func(r rune) rune {
 		if r <= ' ' || r == '<' || r == '>' {
@@ -167,16 +116,18 @@ func link(n markdown.Node) string {
 	web := strings.HasPrefix(address, "https://") || strings.HasPrefix(address, "http://")
 	switch {
 	case web && (words == "" || words == address || words == n.URL):
-		return address
+		w.WriteString(address)
 	case !web && (words == "" || words == address || "mailto:"+words == address):
-		return escape(strings.TrimPrefix(address, "mailto:"))
-	case !web || strings.Contains(words, "://") || strings.Contains(words, "www."):
-		if web {
-			return escape(words) + " (<" + address + ">)"
-		}
-		return escape(words) + " (" + escape(address) + ")"
+		w.Text(strings.TrimPrefix(address, "mailto:"), in)
+	case !web:
+		w.Text(words, in)
+		w.WriteString(" (" + escape(address) + ")")
+	case strings.Contains(words, "://") || strings.Contains(words, "www."):
+		w.Text(words, in)
+		w.WriteString(" (<" + address + ">)")
+	default:
+		w.Between([2]string{"[", "](<" + address + ">)"}, n, in)
 	}
-	return "[" + inline(n.Children) + "](<" + address + ">)"
 }
 
 // escape keeps Discord from reading markup into a text.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown/markdowntest"
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
@@ -53,23 +55,29 @@ func TestRender(t *testing.T) {
 func TestRenderLength(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{strings.Repeat("_a", 950), strings.Repeat("| a |\n", 300), strings.Repeat("😀", 1500)} {
-		if got := render(bus.Outbound{Text: s}, ""); units(got) > maxText {
-			t.Errorf("%d units", units(got))
+		if got := render(bus.Outbound{Text: s}, ""); markdown.UTF16.Length(got) > maxText {
+			t.Errorf("%d units", markdown.UTF16.Length(got))
 		}
 	}
 	if got := render(bus.Outbound{Text: strings.Repeat("_a", 950)}, ""); got != strings.Repeat("_a", 950) {
-		t.Errorf("a text of %d units was cut to %d", 1900, units(got))
+		t.Errorf("a text of %d units was cut to %d", 1900, markdown.UTF16.Length(got))
 	}
 }
 
 func FuzzRender(f *testing.F) {
 	f.Add("**a** `b` | <@1> \\ 1. x\n> q\n```\nc")
 	f.Fuzz(func(t *testing.T, s string) {
-		if got := render(bus.Outbound{Text: s}, ""); units(got) > maxText {
-			t.Errorf("%d units", units(got))
+		if got := render(bus.Outbound{Text: s}, ""); markdown.UTF16.Length(got) > maxText {
+			t.Errorf("%d units", markdown.UTF16.Length(got))
 		}
 		if got := unescape(escape(s)); got != s && strings.ToValidUTF8(s, "") == s {
 			t.Errorf("%q came back as %q", s, got)
 		}
 	})
+}
+
+// What becomes of every kind of block and word.
+func TestRenderSamples(t *testing.T) {
+	t.Parallel()
+	markdowntest.Golden(t, "render", toDiscord)
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf16"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
@@ -144,7 +144,7 @@ func addLine(s, name, why string) string {
 	if s != "" {
 		line = "\n" + line
 	}
-	if units(s)+units(line) > maxText {
+	if markdown.UTF16.Length(s)+markdown.UTF16.Length(line) > maxText {
 		return s
 	}
 	return s + line
@@ -306,13 +306,4 @@ func (b *bot) react(ctx context.Context, route bus.Route, method, emoji string) 
 		return nil
 	}
 	return classify(err)
-}
-
-// units is the length of a text as Discord's own program counts it.
-func units(s string) int {
-	n := 0
-	for _, r := range s {
-		n += utf16.RuneLen(r)
-	}
-	return n
 }

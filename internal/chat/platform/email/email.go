@@ -48,12 +48,12 @@ type post struct {
 	o       *options
 	own     []string
 	facts   *facts
+	senders verifier
 	tokens  *oauth.Source[accessToken] // nil without oauth
 	replies *budget
 	forged  *budget     // mails whose sender nothing proves, by address
 	strays  *budget     // the same of all addresses together
 	tls     *tls.Config // of connections; nil is the usual
-	lookup  func(ctx context.Context, name string) ([]string, error)
 	run     sync.Mutex
 	welcome atomic.Bool // the server has let us in before
 }
@@ -79,8 +79,14 @@ func newPost(d chat.Deps, section json.RawMessage) (*post, error) {
 		return nil, err
 	}
 	p := &post{
-		deps: d, o: o, own: o.own(), facts: &facts{state: d.State},
-		replies: newBudget(20, time.Hour), forged: newBudget(20, time.Hour), strays: newBudget(60, time.Hour), lookup: new(net.Resolver).LookupTXT,
+		deps:    d,
+		o:       o,
+		own:     o.own(),
+		facts:   &facts{state: d.State},
+		senders: verifier{o: o, lookup: new(net.Resolver).LookupTXT},
+		replies: newBudget(20, time.Hour),
+		forged:  newBudget(20, time.Hour),
+		strays:  newBudget(60, time.Hour),
 	}
 	if d.Gate != nil {
 		d.Gate.SetRules(access.Rules{Entries: readEntry})

@@ -175,7 +175,7 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit chat.Subm
 		}
 		d.content = *c
 	}
-	d.sure = p.verified(ctx, l, raw)
+	d.sure = p.senders.verified(ctx, l, raw)
 	if !d.sure && !p.affords(l.from.Address) {
 		p.deps.Log.WarnContext(ctx, "too many mails whose sender nothing proves; this one is left unread", "uid", h.uid, "from", l.from.Address)
 		return p.unwanted(), nil

@@ -194,7 +194,7 @@ func testOpenSMTPD(t *testing.T, dovecotRoot string) {
 	r.tls = s.trust
 	letter := "From: Ann Example <" + owner + ">\nTo: " + botAddress + "\nSubject: Grüße\nMessage-ID: <1@friends.example>\nContent-Type: text/plain; charset=utf-8\n\nschön\n.point\nend\n"
 	signed, lookup := signedMail(t, dkim.SignOptions{Domain: "friends.example", HeaderKeys: []string{"From", "To", "Subject", "Reply-To"}}, letter)
-	r.lookup = lookup
+	r.senders.lookup = lookup
 	stop := r.Start(r.Run)
 	r.Await("the connection", func() bool { return slices.Contains(r.States(), botAddress) })
 

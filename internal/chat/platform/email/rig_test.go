@@ -317,7 +317,7 @@ func (r *rig) reopen(changes map[string]any) {
 	if !ok {
 		r.t.Fatalf("New made a %T", ch)
 	}
-	p.lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no such name") }
+	p.senders.lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no such name") }
 	r.post = p
 }
 

@@ -19,26 +19,32 @@ const (
 	verifyTime    = 15 * time.Second
 )
 
+// verifier finds out whether mails are from the address that they name.
+type verifier struct {
+	o      *options
+	lookup func(ctx context.Context, name string) ([]string, error) // of TXT records
+}
+
 // verified reports whether the sender of a mail is who From says. Either the
 // server that received it for us says so, or a signature of the sender's own
 // domain does, which we check ourselves.
-func (p *post) verified(ctx context.Context, l letter, raw []byte) bool {
-	if !p.o.VerifyDKIM && !p.o.VerifySPF {
+func (v *verifier) verified(ctx context.Context, l letter, raw []byte) bool {
+	if !v.o.VerifyDKIM && !v.o.VerifySPF {
 		return true // the owner does not want to know
 	}
-	for _, value := range p.trustedResults(l) {
+	for _, value := range v.trustedResults(l) {
 		_, results := parseResults(value)
 		for _, r := range results {
-			if p.vouches(r, domain(l.from.Address)) {
+			if v.vouches(r, domain(l.from.Address)) {
 				return true
 			}
 		}
 	}
-	return p.o.VerifyDKIM && p.signed(ctx, l, raw)
+	return v.o.VerifyDKIM && v.signed(ctx, l, raw)
 }
 
 // vouches reports whether one result proves the domain of a sender.
-func (p *post) vouches(r result, from string) bool {
+func (v *verifier) vouches(r result, from string) bool {
 	if r.value != "pass" {
 		return false
 	}
@@ -47,9 +53,9 @@ func (p *post) vouches(r result, from string) bool {
 		return strings.EqualFold(r.props["header.from"], from)
 	case "dkim":
 		d := or(r.props["header.d"], domain(r.props["header.i"]))
-		return p.o.VerifyDKIM && aligned(d, from)
+		return v.o.VerifyDKIM && aligned(d, from)
 	case "spf":
-		return p.o.VerifySPF && aligned(or(domain(r.props["smtp.mailfrom"]), r.props["smtp.mailfrom"]), from)
+		return v.o.VerifySPF && aligned(or(domain(r.props["smtp.mailfrom"]), r.props["smtp.mailfrom"]), from)
 	}
 	return false
 }
@@ -59,8 +65,8 @@ func (p *post) vouches(r result, from string) bool {
 // line with which our server says from where it got the mail. Google and
 // Microsoft write theirs below that line and always write one, so that there
 // the topmost is theirs.
-func (p *post) trustedResults(l letter) []string {
-	google, microsoft := p.provider()
+func (v *verifier) trustedResults(l letter) []string {
+	google, microsoft := v.provider()
 	var out []string
 	for f := l.header.Fields(); f.Next(); {
 		switch strings.ToLower(f.Key()) {
@@ -73,11 +79,11 @@ func (p *post) trustedResults(l letter) []string {
 				}
 				return nil
 			case microsoft:
-				if id == "" && len(results) > 0 || p.trusts(id) {
+				if id == "" && len(results) > 0 || v.trusts(id) {
 					return []string{f.Value()}
 				}
 				return nil
-			case p.trusts(id):
+			case v.trusts(id):
 				out = append(out, f.Value())
 			}
 		case "received":
@@ -103,8 +109,8 @@ func insideHop(v string) bool {
 
 // provider reports whether the mailbox is at one of the two providers that
 // order their headers in another way.
-func (p *post) provider() (google, microsoft bool) {
-	switch registrable(p.o.IMAPHost) {
+func (v *verifier) provider() (google, microsoft bool) {
+	switch registrable(v.o.IMAPHost) {
 	case "gmail.com", "googlemail.com", "google.com":
 		return true, false
 	case "office365.com", "outlook.com", "office.com":
@@ -116,18 +122,18 @@ func (p *post) provider() (google, microsoft bool) {
 // trusts reports whether a name is that of a server that checks mail for us:
 // one that the owner named, or else one that belongs to the domain of the
 // mailbox or of its server.
-func (p *post) trusts(id string) bool {
+func (v *verifier) trusts(id string) bool {
 	id = strings.ToLower(strings.TrimSuffix(id, "."))
 	if id == "" {
 		return false
 	}
-	if len(p.o.TrustedAuthservIDs) > 0 {
-		return slices.ContainsFunc(p.o.TrustedAuthservIDs, func(s string) bool { return strings.EqualFold(s, id) })
+	if len(v.o.TrustedAuthservIDs) > 0 {
+		return slices.ContainsFunc(v.o.TrustedAuthservIDs, func(s string) bool { return strings.EqualFold(s, id) })
 	}
-	if id == strings.ToLower(p.o.IMAPHost) {
+	if id == strings.ToLower(v.o.IMAPHost) {
 		return true
 	}
-	mine := []string{registrable(p.o.IMAPHost), registrable(domain(address(p.o.IMAPUsername)))}
+	mine := []string{registrable(v.o.IMAPHost), registrable(domain(address(v.o.IMAPUsername)))}
 	if slices.Contains(mine, "fastmail.com") {
 		mine = append(mine, "messagingengine.com")
 	}
@@ -137,7 +143,7 @@ func (p *post) trusts(id string) bool {
 
 // signed checks the signatures in a mail. One counts if it is of the sender's
 // domain and covers what the mail is about.
-func (p *post) signed(ctx context.Context, l letter, raw []byte) bool {
+func (v *verifier) signed(ctx context.Context, l letter, raw []byte) bool {
 	if !l.header.Has("Dkim-Signature") || int64(len(raw)) > maxMail {
 		return false
 	}
@@ -145,7 +151,7 @@ func (p *post) signed(ctx context.Context, l letter, raw []byte) bool {
 	defer cancel()
 	list, err := dkim.VerifyWithOptions(bytes.NewReader(raw), &dkim.VerifyOptions{
 		MaxVerifications: maxSignatures,
-		LookupTXT:        func(name string) ([]string, error) { return p.lookup(ctx, name) },
+		LookupTXT:        func(name string) ([]string, error) { return v.lookup(ctx, name) },
 	})
 	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {
 		return false
@@ -153,8 +159,8 @@ func (p *post) signed(ctx context.Context, l letter, raw []byte) bool {
 	covers := func(keys []string, key string) bool {
 		return !l.header.Has(key) || slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) })
 	}
-	return slices.ContainsFunc(list, func(v *dkim.Verification) bool {
-		return v.Err == nil && aligned(v.Domain, domain(l.from.Address)) && covers(v.HeaderKeys, "Subject") && covers(v.HeaderKeys, "Reply-To") &&
+	return slices.ContainsFunc(list, func(s *dkim.Verification) bool {
+		return s.Err == nil && aligned(s.Domain, domain(l.from.Address)) && covers(s.HeaderKeys, "Subject") && covers(s.HeaderKeys, "Reply-To") &&
 			l.header.FieldsByKey("Subject").Len() <= 1
 	})
 }

@@ -77,7 +77,7 @@ func TestVerified(t *testing.T) {
 			r := newRig(t, newProvider(t, serverOptions{}), c.changes)
 			raw := strings.ReplaceAll(c.mail, "\n", "\r\n")
 			header, _, _ := strings.Cut(raw, "\r\n\r\n")
-			if got := r.verified(t.Context(), readHeader([]byte(header)), []byte(raw)); got != c.want {
+			if got := r.senders.verified(t.Context(), readHeader([]byte(header)), []byte(raw)); got != c.want {
 				t.Errorf("verified is %v, want %v", got, c.want)
 			}
 		})
@@ -189,11 +189,11 @@ func TestOwnCheckOfSignatures(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, newProvider(t, serverOptions{}), nil)
 			raw, lookup := signedMail(t, c.o, rest)
-			if r.lookup = lookup; c.change != nil {
+			if r.senders.lookup = lookup; c.change != nil {
 				raw = c.change(raw)
 			}
 			header, _, _ := strings.Cut(raw, "\r\n\r\n")
-			if got := r.verified(t.Context(), readHeader([]byte(header)), []byte(raw)); got != c.want {
+			if got := r.senders.verified(t.Context(), readHeader([]byte(header)), []byte(raw)); got != c.want {
 				t.Errorf("verified is %v, want %v", got, c.want)
 			}
 		})

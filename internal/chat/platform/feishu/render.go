@@ -132,77 +132,54 @@ func cardMarkdown(out bus.Outbound, tables int) string {
 // renderer writes a tree in the Markdown of cards. Feishu reads tags in angle
 // brackets there, such as <at id=all>; words of ours never become one.
 type renderer struct {
-	strings.Builder
+	markdown.Writer
 	tables int // that may still be tables
 }
 
 func toCard(tree markdown.Node, tables int) string {
 	r := renderer{tables: tables}
-	r.block(tree, "")
+	r.Escape = escape
+	r.Bullet = bullet
+	r.Gap = gap
+	r.Marks = map[markdown.Kind][2]string{markdown.Rule: {"---", ""}}
+	r.Own = map[markdown.Kind]func(markdown.Node, string){
+		markdown.Heading:  r.heading,
+		markdown.Code:     func(n markdown.Node, in string) { r.Lines(fenced(n.Info, n.Text), in) },
+		markdown.Table:    r.table,
+		markdown.Strong:   func(n markdown.Node, in string) { r.Around("**", n, in) },
+		markdown.Emphasis: func(n markdown.Node, in string) { r.Around("*", n, in) },
+		markdown.Strike:   func(n markdown.Node, in string) { r.Around("~~", n, in) },
+		markdown.CodeSpan: func(n markdown.Node, in string) { r.Lines(markdown.Span(harmless(n.Text)), in) },
+		markdown.Link:     r.link,
+		markdown.Image:    r.link, // Feishu shows only pictures that were uploaded
+	}
+	r.Node(tree, "")
 	return strings.TrimRight(r.String(), "\n ")
 }
 
-func (r *renderer) lines(s, in string) { r.WriteString(strings.ReplaceAll(s, "\n", "\n"+in)) }
-
-func (r *renderer) block(n markdown.Node, in string) {
-	switch n.Kind {
-	case markdown.Paragraph, markdown.Cell:
-		r.lines(inline(n.Children), in)
-	case markdown.Heading:
-		r.WriteString(strings.Repeat("#", n.Level) + " " + strings.ReplaceAll(inline(n.Children), "\n", " "))
-	case markdown.Code:
-		r.lines(fenced(n.Info, n.Text), in)
-	case markdown.Rule:
-		r.WriteString("---")
-	case markdown.Table:
-		r.table(n, in)
-	case markdown.Quote:
-		r.WriteString("> ")
-		r.blocks(n.Children, in+"> ", true)
-	case markdown.List:
-		r.list(n, in)
-	case markdown.Document, markdown.Item, markdown.Row:
-		r.blocks(n.Children, in, n.Kind != markdown.Item)
-	default:
-		r.lines(inline([]markdown.Node{n}), in)
+// gap leaves no blank lines between the items of a list.
+func gap(parent markdown.Node, i int, in string) string {
+	if parent.Kind == markdown.List {
+		return "\n" + in
 	}
+	return markdown.Gap(parent, i, in)
 }
 
-func (r *renderer) blocks(list []markdown.Node, in string, apart bool) {
-	for i, c := range list {
-		if i > 0 {
-			r.WriteString("\n" + in)
-			if apart {
-				r.WriteString("\n" + in)
-			}
-		}
-		r.block(c, in)
+// bullet is what begins an item of a list.
+func bullet(list markdown.Node, i int) string {
+	mark := strings.Replace(markdown.Bullet(list, i), "• ", "- ", 1)
+	if list.Children[i].Task != markdown.NoTask {
+		mark = "- " + strings.TrimPrefix(mark, "- ")
 	}
+	return mark
 }
 
-func (r *renderer) list(n markdown.Node, in string) {
-	for i, it := range n.Children {
-		if i > 0 {
-			r.WriteString("\n" + in)
-		}
-		mark := strings.Replace(markdown.Bullet(n, i), "• ", "- ", 1)
-		if it.Task != markdown.NoTask {
-			mark = "- " + strings.TrimPrefix(mark, "- ")
-		}
-		r.WriteString(mark)
-		r.blocks(it.Children, in+strings.Repeat(" ", markdown.Width(mark)), !n.Tight)
-	}
+func (r *renderer) heading(n markdown.Node, _ string) {
+	r.WriteString(strings.Repeat("#", n.Level) + " " + strings.ReplaceAll(r.Rendered(n.Children), "\n", " "))
 }
 
 // fenced is a code block. A tag in it would still be read.
-func fenced(info, code string) string {
-	fence := "```"
-	for strings.Contains(code, fence) {
-		fence += "`"
-	}
-	info, _, _ = strings.Cut(strings.TrimSpace(info), " ")
-	return fence + strings.ReplaceAll(info, "`", "") + "\n" + harmless(code) + "\n" + fence
-}
+func fenced(info, code string) string { return markdown.Fence(info, harmless(code)) }
 
 // table writes a table, or draws it if the card has too many.
 func (r *renderer) table(n markdown.Node, in string) {
@@ -210,63 +187,10 @@ func (r *renderer) table(n markdown.Node, in string) {
 		return
 	}
 	if r.tables--; r.tables < 0 || in != "" {
-		r.lines(fenced("", markdown.Columns(n)), in)
+		r.Lines(fenced("", markdown.Columns(n)), in)
 		return
 	}
-	for i, row := range n.Children {
-		if i > 0 {
-			r.WriteString("\n")
-		}
-		r.WriteString("|")
-		for _, c := range row.Children {
-			r.WriteString(" " + strings.ReplaceAll(strings.ReplaceAll(inline(c.Children), "\n", " "), "|", `\|`) + " |")
-		}
-		if i == 0 {
-			r.WriteString("\n|" + strings.Repeat(" --- |", len(row.Children)))
-		}
-	}
-}
-
-// inline is the text of words.
-func inline(list []markdown.Node) string {
-	var b strings.Builder
-	for _, n := range list {
-		switch n.Kind {
-		case markdown.SoftBreak, markdown.HardBreak:
-			b.WriteString("\n")
-		case markdown.Strong:
-			b.WriteString(around("**", inline(n.Children)))
-		case markdown.Emphasis:
-			b.WriteString(around("*", inline(n.Children)))
-		case markdown.Strike:
-			b.WriteString(around("~~", inline(n.Children)))
-		case markdown.CodeSpan:
-			b.WriteString(span(n.Text))
-		case markdown.Link, markdown.Image: // Feishu shows only pictures that were uploaded
-			b.WriteString(link(n))
-		default:
-			b.WriteString(escape(n.Text) + inline(n.Children))
-		}
-	}
-	return b.String()
-}
-
-func around(mark, s string) string {
-	if strings.TrimSpace(s) == "" {
-		return s
-	}
-	return mark + s + mark
-}
-
-func span(s string) string {
-	tick := "`"
-	for strings.Contains(s, tick) {
-		tick += "`"
-	}
-	if len(tick) > 1 {
-		s = " " + s + " "
-	}
-	return tick + harmless(s) + tick
+	r.WriteString(markdown.Pipes(n, r.Rendered, func(markdown.Align) string { return " --- " }))
 }
 
 // webAddress reports whether an address is one of a page.
@@ -276,19 +200,21 @@ func webAddress(s string) bool {
 }
 
 // link writes a link. Addresses of other kinds than those of pages stay text.
-func link(n markdown.Node) string {
-	label := inline(n.Children)
+func (r *renderer) link(n markdown.Node, in string) {
 	if !webAddress(n.URL) {
-		return escape(markdown.Words([]markdown.Node{n}))
+		r.Text(markdown.Words([]markdown.Node{n}), in)
+		return
 	}
-	address := strings.NewReplacer(" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E").Replace(n.URL)
+	address := markdown.Address(n.URL)
+	label := r.Rendered(n.Children)
 	switch words := markdown.Words(n.Children); {
 	case words == n.URL && n.Kind == markdown.Link:
-		return address
+		r.WriteString(address)
+		return
 	case label == "":
 		label = address
 	}
-	return "[" + label + "](" + address + ")"
+	r.Lines("["+label+"]("+address+")", in)
 }
 
 // escape hides what cards would read as markup.

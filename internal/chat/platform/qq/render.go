@@ -1,7 +1,6 @@
 package qq
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -28,8 +27,10 @@ func (b *bot) versions(out bus.Outbound, k kind) []version {
 	}
 	plain = harmless(plain)
 
+	// QQ would fetch pictures, and what is in such an address would leave without a
+	// click: a text with one is sent without markup.
 	var list []version
-	if b.o.MsgFormat == formatMarkdown && k.modern() && !out.Plain && !pictures(tree) {
+	if b.o.MsgFormat == formatMarkdown && k.modern() && !out.Plain && !tree.Has(markdown.Image) {
 		list = append(list, version{text: harmless(out.Text), markdown: true})
 	}
 	list = append(list, version{text: plain})
@@ -50,12 +51,6 @@ func harmless(s string) string {
 		"<faceType", "<\u200bfaceType",
 		"@everyone", "＠everyone",
 	).Replace(s)
-}
-
-// pictures reports whether a text loads pictures: QQ would fetch them, and what
-// is in such an address would leave without a click. It is sent without markup.
-func pictures(n markdown.Node) bool {
-	return n.Kind == markdown.Image || slices.ContainsFunc(n.Children, pictures)
 }
 
 // addresses replaces the web addresses in a text.

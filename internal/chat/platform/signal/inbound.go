@@ -221,7 +221,7 @@ func (rc *receiver) compose(ctx context.Context, l *letter, v access.Visitor) (s
 	quotes = append(quotes, files.Quotes()...)
 
 	var lines []string
-	if strings.TrimFunc(l.words, invisible) != "" {
+	if !text.Blank(l.words) {
 		lines = append(lines, l.words)
 	}
 	lines = append(lines, files.Spoken...)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/base/markdown/markdowntest"
 )
 
 func TestRender(t *testing.T) {
@@ -40,4 +42,13 @@ func TestRender(t *testing.T) {
 	if _, styles := render(strings.Repeat("**a** ", 1000)); len(styles) != stylesMost {
 		t.Errorf("%d styles", len(styles))
 	}
+}
+
+// What becomes of every kind of block and word.
+func TestRenderSamples(t *testing.T) {
+	t.Parallel()
+	markdowntest.Golden(t, "render", func(s string) string {
+		text, styles := render(s)
+		return text + "\n" + strings.Join(styles, " ")
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
@@ -48,7 +49,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !out.Plain {
 		words, styles = render(out.Text)
 	}
-	if strings.TrimFunc(words, invisible) == "" {
+	if text.Blank(words) {
 		words, styles = "", nil
 	}
 	if words == "" && len(out.Media) == 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown/markdowntest"
 )
 
 func TestRender(t *testing.T) {
@@ -66,4 +67,11 @@ func FuzzRender(f *testing.F) {
 		}
 		walk(tree)
 	})
+}
+
+// What becomes of every kind of block and word.
+func TestRenderSamples(t *testing.T) {
+	t.Parallel()
+	markdowntest.Golden(t, "markdown", func(s string) string { return toMarkdown(markdown.Parse(s)) })
+	markdowntest.Golden(t, "mrkdwn", func(s string) string { return toMrkdwn(markdown.Parse(s)) })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"unicode/utf16"
 
 	api "github.com/slack-go/slack"
 
@@ -88,7 +87,7 @@ func (b *bot) content(out bus.Outbound, most int, rich bool) api.MsgOption {
 	tree := markdown.Parse(out.Text)
 	words := toMrkdwn(tree)
 	var blocks []api.Block
-	if s := toMarkdown(tree); rich && s != "" && units(s) <= maxBlock {
+	if s := toMarkdown(tree); rich && s != "" && markdown.UTF16.Length(s) <= maxBlock {
 		blocks = []api.Block{api.NewMarkdownBlock("", s)}
 	} else if len(buttons) > 0 {
 		blocks = sections(api.MarkdownType, words)
@@ -102,18 +101,12 @@ func (b *bot) content(out bus.Outbound, most int, rich bool) api.MsgOption {
 	return api.MsgOptionCompose(api.MsgOptionText(shorten(words, maxWords), false), api.MsgOptionBlocks(append(blocks, buttons...)...))
 }
 
-// shorten cuts a text to so many characters.
+// shorten cuts a text to so many characters. Slack counts units of UTF-16, or fewer.
 func shorten(s string, most int) string {
-	if units(s) <= most {
+	if markdown.UTF16.Length(s) <= most {
 		return s
 	}
-	n := 0
-	for i, r := range s {
-		if n += utf16.RuneLen(r); n > most-1 {
-			return s[:i] + "…"
-		}
-	}
-	return s
+	return markdown.UTF16.Cut(s, most-1) + "…"
 }
 
 // sections is a text as blocks, for a message that has other blocks as well.
@@ -123,15 +116,6 @@ func sections(kind, words string) []api.Block {
 		out = append(out, api.NewSectionBlock(api.NewTextBlockObject(kind, part, false, false), nil, nil))
 	}
 	return out
-}
-
-// units is the length of a text as Slack counts it, or more.
-func units(s string) int {
-	n := 0
-	for _, r := range s {
-		n += utf16.RuneLen(r)
-	}
-	return n
 }
 
 // Edit implements chat.Streamer.

@@ -35,173 +35,107 @@ func preview(source string) string {
 // in their address would leave with that.
 func render(source string) string {
 	w := writer{}
-	w.blocks(markdown.Parse(text.Valid(source)).Children, "", false)
-	return strings.TrimSpace(w.out.String())
+	w.Escape = func(s string) string { return escape(w.Line(), s) }
+	w.Bullet = bullet
+	w.Gap = gap
+	w.Marks = map[markdown.Kind][2]string{
+		markdown.Strong:   {"**", "**"},
+		markdown.Emphasis: {"*", "*"},
+		markdown.Strike:   {"~~", "~~"},
+		markdown.Rule:     {"---", ""},
+	}
+	w.Own = map[markdown.Kind]func(markdown.Node, string){
+		markdown.Heading:   w.heading,
+		markdown.Code:      func(n markdown.Node, in string) { w.Lines(markdown.Fence(n.Info, n.Text), in) },
+		markdown.Table:     func(n markdown.Node, in string) { w.Lines(markdown.Fence("", markdown.Columns(n)), in) },
+		markdown.HardBreak: func(_ markdown.Node, in string) { w.Lines("  \n", in) },
+		markdown.CodeSpan:  func(n markdown.Node, _ string) { w.WriteString(markdown.Span(n.Text)) },
+		markdown.Link:      w.link,
+		markdown.Image:     w.link,
+	}
+	w.Blocks(markdown.Parse(text.Valid(source)), "")
+	return strings.TrimSpace(w.String())
 }
 
-type writer struct{ out strings.Builder }
+type writer struct{ markdown.Writer }
 
-// blocks writes blocks; in stands at the beginning of every further line.
-func (w *writer) blocks(list []markdown.Node, in string, tight bool) {
-	for i, n := range list {
-		if i > 0 {
-			w.out.WriteString("\n")
-			if !tight {
-				w.out.WriteString(strings.TrimRight(in, " ") + "\n")
-			}
-			w.out.WriteString(in)
-		}
-		w.block(n, in)
+// gap leaves no blanks at the end of a blank line.
+func gap(parent markdown.Node, _ int, in string) string {
+	if parent.Tight {
+		return "\n" + in
 	}
+	return "\n" + strings.TrimRight(in, " ") + "\n" + in
 }
 
-func (w *writer) block(n markdown.Node, in string) {
-	switch n.Kind {
-	case markdown.Heading:
-		if n.Level <= 3 {
-			w.out.WriteString(strings.Repeat("#", n.Level) + " ")
-			w.inline(n.Children, in)
-			return
-		}
-		w.wrap("**", n, in)
-	case markdown.Quote:
-		w.out.WriteString("> ")
-		w.blocks(n.Children, in+"> ", false)
-	case markdown.List:
-		w.list(n, in)
-	case markdown.Code:
-		w.code(n.Text, n.Info, in)
-	case markdown.Table:
-		w.code(markdown.Columns(n), "", in)
-	case markdown.Rule:
-		w.out.WriteString("---")
-	case markdown.Document, markdown.Item, markdown.Row:
-		w.blocks(n.Children, in, false)
-	default:
-		w.inline(n.Children, in)
-	}
+func bullet(list markdown.Node, i int) string {
+	return strings.Replace(markdown.Bullet(list, i), "•", "-", 1)
 }
 
-func (w *writer) list(n markdown.Node, in string) {
-	for i, item := range n.Children {
-		if i > 0 {
-			w.out.WriteString("\n")
-			if !n.Tight {
-				w.out.WriteString(strings.TrimRight(in, " ") + "\n")
-			}
-			w.out.WriteString(in)
-		}
-		mark := markdown.Bullet(n, i)
-		if !n.Ordered {
-			mark = strings.Replace(mark, "•", "-", 1)
-		}
-		w.out.WriteString(mark)
-		w.blocks(item.Children, in+strings.Repeat(" ", utf8.RuneCountInString(mark)), n.Tight)
+func (w *writer) heading(n markdown.Node, in string) {
+	if n.Level <= 3 {
+		w.WriteString(strings.Repeat("#", n.Level) + " ")
+		w.Inline(n.Children, in)
+		return
 	}
-}
-
-func (w *writer) code(body, info, in string) {
-	fence := "```"
-	for strings.Contains(body, fence) {
-		fence += "`"
-	}
-	lang, _, _ := strings.Cut(strings.TrimSpace(info), " ")
-	w.out.WriteString(fence + strings.ReplaceAll(lang, "`", "") + "\n" + in)
-	w.out.WriteString(strings.ReplaceAll(body, "\n", "\n"+in))
-	w.out.WriteString("\n" + in + fence)
-}
-
-func (w *writer) inline(list []markdown.Node, in string) {
-	for i, n := range list {
-		if n.Kind == markdown.Text && i+1 < len(list) && (list[i+1].Kind == markdown.Link || list[i+1].Kind == markdown.Image) && strings.HasSuffix(n.Text, "!") {
-			w.text(strings.TrimSuffix(n.Text, "!"))
-			w.out.WriteString(`\!`) // it would make a picture of the link
-			continue
-		}
-		switch n.Kind {
-		case markdown.SoftBreak:
-			w.out.WriteString("\n" + in)
-		case markdown.HardBreak:
-			w.out.WriteString("  \n" + in)
-		case markdown.Strong:
-			w.wrap("**", n, in)
-		case markdown.Emphasis:
-			w.wrap("*", n, in)
-		case markdown.Strike:
-			w.wrap("~~", n, in)
-		case markdown.CodeSpan:
-			w.codeSpan(n.Text)
-		case markdown.Link, markdown.Image:
-			w.link(n, in)
-		default:
-			w.text(n.Text)
-			w.inline(n.Children, in)
-		}
-	}
-}
-
-func (w *writer) wrap(mark string, n markdown.Node, in string) {
-	w.out.WriteString(mark)
-	w.inline(n.Children, in)
-	w.out.WriteString(mark)
-}
-
-func (w *writer) codeSpan(s string) {
-	mark := "`"
-	for strings.Contains(s, mark) {
-		mark += "`"
-	}
-	if len(mark) > 1 {
-		s = " " + s + " "
-	}
-	w.out.WriteString(mark + s + mark)
+	w.Between([2]string{"**", "**"}, n, in)
 }
 
 // link writes a link that a person can follow; of any other the address is
 // shown.
 func (w *writer) link(n markdown.Node, in string) {
+	if w.TrimSuffix("!") {
+		w.WriteString(`\!`) // it would make a picture of the link
+	}
 	words := markdown.Words(n.Children)
 	u, err := url.Parse(n.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "mailto" || words == "" {
-		w.text(markdown.Words([]markdown.Node{n}))
+		w.Text(markdown.Words([]markdown.Node{n}), in)
 		return
 	}
 	if words == n.URL {
-		w.out.WriteString(n.URL)
+		if before, ok := strings.CutSuffix(n.URL, "!"); ok {
+			w.WriteString(before + "%21") // a link that follows would become a picture
+			return
+		}
+		w.WriteString(n.URL)
 		return
 	}
-	w.out.WriteString("[")
-	w.inline(n.Children, in)
-	w.out.WriteString("](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20", "<", "%3C", ">", "%3E", "\n", "").Replace(n.URL) + ")")
+	w.Between([2]string{"[", "](" + markdown.Address(n.URL) + ")"}, n, in)
 }
 
-// text writes words so that none of them is taken for markup.
-func (w *writer) text(s string) {
-	before := w.last()
-	start := before == '\n' || before == 0 || before == ' ' && w.lineStart()
+// escape returns words, which follow what stands on a line, in a form in which none
+// of them is taken for markup.
+func escape(line, s string) string {
+	var out strings.Builder
+	before := '\n'
+	if line != "" {
+		before, _ = utf8.DecodeLastRuneInString(line)
+	}
+	start := strings.Trim(line, " >-") == "" && (line == "" || before == ' ') // nothing but marks of blocks
 	began, link := start, strings.LastIndex(s, "](")
 	for i, r := range s {
 		after, _ := utf8.DecodeRuneInString(s[i+utf8.RuneLen(r):])
 		switch {
 		case r == '<':
-			w.out.WriteString("&lt;")
+			out.WriteString("&lt;")
 		case r == '`' || r == '*' || r == '\\',
 			r == '_' && (!word(before) || !word(after)),
 			r == '~' && (before == '~' || after == '~'),
 			r == '[' && (before == '!' || i < link),
 			start && (r == '#' || r == '>' || (r == '-' || r == '+') && (after == ' ' || after == r)),
 			start && r == '=' && after == '=':
-			w.out.WriteByte('\\')
-			w.out.WriteRune(r)
+			out.WriteByte('\\')
+			out.WriteRune(r)
 		case (r == '.' || r == ')') && after == ' ' && began && numbered(s[:i]):
-			w.out.WriteByte('\\')
-			w.out.WriteRune(r)
+			out.WriteByte('\\')
+			out.WriteRune(r)
 		default:
-			w.out.WriteRune(r)
+			out.WriteRune(r)
 		}
 		start = false
 		before = r
 	}
+	return out.String()
 }
 
 // numbered reports whether a text looks like the number of a list.
@@ -210,18 +144,3 @@ func numbered(s string) bool {
 }
 
 func word(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
-
-func (w *writer) last() rune {
-	s := w.out.String()
-	if s == "" {
-		return 0
-	}
-	r, _ := utf8.DecodeLastRuneInString(s)
-	return r
-}
-
-// lineStart reports whether nothing but marks of blocks stands on the line.
-func (w *writer) lineStart() bool {
-	s := w.out.String()
-	return strings.Trim(s[strings.LastIndexByte(s, '\n')+1:], " >-") == ""
-}

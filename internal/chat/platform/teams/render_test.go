@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown/markdowntest"
 )
 
 func TestRender(t *testing.T) {
@@ -32,6 +33,7 @@ func TestRender(t *testing.T) {
 		"look![x](https://example.com)":        "look[x](https://example.com)",
 		`look\![x](https://example.com)`:       `look\![x](https://example.com)`,
 		"`a!`[x](https://example.com)":         "`a!`[x](https://example.com)",
+		"<https://a.b/!>[x](https://c.d)":      "https://a.b/%21[x](https://c.d)",
 		"---":                                  "---",
 		"line\nnext":                           "line\nnext",
 		"line  \nnext":                         "line  \nnext",
@@ -49,19 +51,10 @@ func FuzzRender(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		tree := markdown.Parse(render(source))
-		if pictures(tree) {
+		if tree.Has(markdown.Image) {
 			t.Errorf("%q has a picture that would be fetched: %q", source, render(source))
 		}
 	})
-}
-
-func pictures(n markdown.Node) bool {
-	for _, c := range n.Children {
-		if c.Kind == markdown.Image || pictures(c) {
-			return true
-		}
-	}
-	return false
 }
 
 // What was shown of a text that grows stays as it is, and fetches nothing.
@@ -74,9 +67,15 @@ func TestPreviewGrows(t *testing.T) {
 		if !strings.HasPrefix(got, last) {
 			t.Fatalf("%q does not begin with %q", got, last)
 		}
-		if pictures(markdown.Parse(got)) {
+		if markdown.Parse(got).Has(markdown.Image) {
 			t.Fatalf("%q shows a picture", got)
 		}
 		last = got
 	}
+}
+
+// What becomes of every kind of block and word.
+func TestRenderSamples(t *testing.T) {
+	t.Parallel()
+	markdowntest.Golden(t, "render", render)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
@@ -70,7 +71,7 @@ func (b *bot) caption(to outgoing, out bus.Outbound, try func(to outgoing, capti
 	if strings.TrimSpace(out.Text) == "" {
 		return try(to, "")
 	}
-	if units(out.Text) > maxCaption {
+	if markdown.UTF16.Length(out.Text) > maxCaption {
 		return chat.Permanent(fmt.Errorf("the text under a file is over %d characters", maxCaption))
 	}
 	out.Media = nil

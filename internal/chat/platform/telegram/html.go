@@ -1,12 +1,10 @@
 package telegram
 
 import (
-	"net/url"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // maxText is Telegram's limit of a message, in UTF-16 units without the markup.
@@ -16,65 +14,58 @@ const maxText = 4096
 // drops the others without a word. Some are left for those it finds itself.
 const maxEntities = 90
 
-// units is the length of a text as Telegram counts it.
-func units(s string) int {
-	n := 0
-	for _, r := range s {
-		n += utf16.RuneLen(r)
-	}
-	return n
-}
-
-// cutUnits shortens a text to at most n UTF-16 units.
-func cutUnits(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for i, r := range s {
-		if n -= utf16.RuneLen(r); n < 0 {
-			return s[:i]
-		}
-	}
-	return s
-}
-
 // toHTML renders Markdown with the tags that Telegram knows. Ok is false when
 // nothing would be seen or the text would be too long; it is sent as it is then.
 func toHTML(source string) (out string, ok bool) {
 	tree := markdown.Parse(source)
 	for _, tables := range []bool{true, false} { // padding is the only thing that can grow without bound
-		h := html{tables: tables}
-		out = h.document(tree)
-		if strings.TrimFunc(h.seen.String(), invisible) == "" {
+		h := newHTML(tables)
+		h.Blocks(tree, "")
+		if text.Blank(h.seen.String()) {
 			return "", false
 		}
-		if units(h.seen.String()) <= maxText {
-			return out, true
+		if markdown.UTF16.Length(h.seen.String()) <= maxText {
+			return h.String(), true
 		}
 	}
 	return "", false
 }
 
-func invisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
-
 // html writes a tree, and beside it what people will see of it.
 type html struct {
-	out, seen strings.Builder
-	tables    bool // draw tables with padding
-	quoted    bool // inside a quote: Telegram does not nest them
-	entities  int
+	markdown.Writer
+	seen     strings.Builder
+	tables   bool // draw tables with padding
+	quoted   bool // inside a quote: Telegram does not nest them
+	entities int
 }
 
-func (h *html) tag(s string) {
-	if !strings.HasPrefix(s, "</") {
-		h.entities++
+func newHTML(tables bool) *html {
+	h := &html{tables: tables}
+	h.Seen = func(s string) { h.seen.WriteString(s) }
+	h.Escape = escape
+	h.Gap = gap
+	h.Own = map[markdown.Kind]func(markdown.Node, string){
+		markdown.Heading:  h.element("b"),
+		markdown.Strong:   h.element("b"),
+		markdown.Emphasis: h.element("i"),
+		markdown.Strike:   h.element("s"),
+		markdown.CodeSpan: h.element("code"),
+		markdown.Quote:    h.quote,
+		markdown.Code:     h.code,
+		markdown.Table:    h.table,
+		markdown.Link:     h.link,
+		markdown.Image:    h.link,
 	}
-	h.out.WriteString(s)
+	return h
 }
 
-func (h *html) text(s string) {
-	h.seen.WriteString(s)
-	h.out.WriteString(escape(s))
+// element writes what a node holds with a tag before and after it.
+func (h *html) element(tag string) func(n markdown.Node, in string) {
+	return func(n markdown.Node, in string) {
+		h.entities++
+		h.Between(markdown.Tag(tag), n, in)
+	}
 }
 
 func escape(s string) string {
@@ -83,166 +74,69 @@ func escape(s string) string {
 	return strings.ReplaceAll(s, ">", "&gt;")
 }
 
-func (h *html) document(n markdown.Node) string {
-	h.blocks(n.Children, "", "\n\n")
-	return h.out.String()
-}
-
-// blocks writes blocks with gap between them; in stands at the beginning of
-// every further line.
-func (h *html) blocks(list []markdown.Node, in, gap string) {
-	for i, n := range list {
-		if i > 0 {
-			h.text(gap)
-			if n.Kind != markdown.Code && n.Kind != markdown.Table {
-				h.text(in)
-			}
-		}
-		h.block(n, in)
+// gap leaves blank lines really blank. Code and tables begin at the left.
+func gap(parent markdown.Node, i int, in string) string {
+	if kind := parent.Children[i].Kind; kind == markdown.Code || kind == markdown.Table {
+		in = ""
 	}
-}
-
-func (h *html) block(n markdown.Node, in string) {
-	switch n.Kind {
-	case markdown.Heading:
-		h.tag("<b>")
-		h.inline(n.Children, in)
-		h.tag("</b>")
-	case markdown.Quote:
-		h.quote(n, in)
-	case markdown.List:
-		h.list(n, in)
-	case markdown.Code:
-		h.code(n)
-	case markdown.Table:
-		h.table(n)
-	case markdown.Rule:
-		h.text("———")
-	case markdown.Document, markdown.Item, markdown.Row:
-		h.blocks(n.Children, in, "\n")
-	default:
-		h.inline(n.Children, in)
+	if parent.Tight {
+		return "\n" + in
 	}
+	return "\n\n" + in
 }
 
 func (h *html) quote(n markdown.Node, in string) {
 	if h.quoted {
-		h.blocks(n.Children, in, "\n\n")
+		h.Blocks(n, in)
 		return
 	}
 	h.quoted = true
-	h.tag("<blockquote>")
-	h.blocks(n.Children, in, "\n\n")
-	h.tag("</blockquote>")
+	h.entities++
+	h.WriteString("<blockquote>")
+	h.Blocks(n, in)
+	h.WriteString("</blockquote>")
 	h.quoted = false
 }
 
-func (h *html) list(n markdown.Node, in string) {
-	gap := "\n"
-	if !n.Tight {
-		gap = "\n\n"
-	}
-	for i, item := range n.Children {
-		if i > 0 {
-			h.text(gap + in)
-		}
-		mark := markdown.Bullet(n, i)
-		h.text(mark)
-		h.blocks(item.Children, in+strings.Repeat(" ", markdown.Width(mark)), gap)
-	}
-}
-
-func (h *html) code(n markdown.Node) {
-	lang, _, _ := strings.Cut(strings.TrimSpace(n.Info), " ")
-	lang = strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("+-#._", r) {
-			return r
-		}
-		return -1
-	}, lang)
-	if lang == "" {
-		h.tag("<pre>")
-		h.text(n.Text)
-		h.tag("</pre>")
+func (h *html) code(n markdown.Node, _ string) {
+	h.entities++
+	language := markdown.Language(n.Info)
+	if language == "" {
+		h.Between(markdown.Tag("pre"), n, "")
 		return
 	}
-	h.tag(`<pre><code class="language-` + lang + `">`)
-	h.text(n.Text)
-	h.tag("</code></pre>")
+	h.Between([2]string{`<pre><code class="language-` + language + `">`, "</code></pre>"}, n, "")
 }
 
-func (h *html) table(n markdown.Node) {
-	h.tag("<pre>")
+func (h *html) table(n markdown.Node, _ string) {
+	var drawn string
 	if h.tables {
-		h.text(markdown.Columns(n))
+		drawn = markdown.Columns(n)
 	} else {
-		for i, row := range n.Children {
-			if i > 0 {
-				h.text("\n")
-			}
-			for k, cell := range row.Children {
-				if k > 0 {
-					h.text(" | ")
-				}
-				h.text(markdown.Plain(cell))
-			}
-		}
+		drawn = withoutPadding(n)
 	}
-	h.tag("</pre>")
+	h.element("pre")(markdown.Node{Text: drawn}, "")
 }
 
-func (h *html) inline(list []markdown.Node, in string) {
-	for _, n := range list {
-		switch n.Kind {
-		case markdown.SoftBreak, markdown.HardBreak:
-			h.text("\n" + in)
-		case markdown.Strong:
-			h.wrap("b", n, in)
-		case markdown.Emphasis:
-			h.wrap("i", n, in)
-		case markdown.Strike:
-			h.wrap("s", n, in)
-		case markdown.CodeSpan:
-			h.tag("<code>")
-			h.text(n.Text)
-			h.tag("</code>")
-		case markdown.Link, markdown.Image:
-			h.link(n, in)
-		default:
-			h.text(n.Text)
-			h.inline(n.Children, in)
+// withoutPadding draws a table whose columns do not stand below each other.
+func withoutPadding(table markdown.Node) string {
+	var rows []string
+	for _, row := range table.Children {
+		var cells []string
+		for _, cell := range row.Children {
+			cells = append(cells, markdown.Plain(cell))
 		}
+		rows = append(rows, strings.Join(cells, " | "))
 	}
-}
-
-func (h *html) wrap(tag string, n markdown.Node, in string) {
-	h.tag("<" + tag + ">")
-	h.inline(n.Children, in)
-	h.tag("</" + tag + ">")
+	return strings.Join(rows, "\n")
 }
 
 // link writes a link that Telegram can follow; of any other, and of one that
 // Telegram would forget, the address is shown.
 func (h *html) link(n markdown.Node, in string) {
-	if h.entities >= maxEntities || !linkable(n.URL) || markdown.Words(n.Children) == "" {
-		h.text(markdown.Words([]markdown.Node{n}))
+	if h.entities >= maxEntities || !markdown.Linkable(n.URL, "tg", "mailto") || markdown.Words(n.Children) == "" {
+		h.Text(markdown.Words([]markdown.Node{n}), in)
 		return
 	}
-	h.tag(`<a href="` + strings.ReplaceAll(escape(n.URL), `"`, "&quot;") + `">`)
-	h.inline(n.Children, in)
-	h.tag("</a>")
-}
-
-func linkable(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil {
-		return false
-	}
-	switch strings.ToLower(u.Scheme) {
-	case "http", "https":
-		return u.Host != ""
-	case "tg", "mailto":
-		return true
-	}
-	return false
+	h.element(`a href="`+strings.ReplaceAll(escape(n.URL), `"`, "&quot;")+`"`)(n, in)
 }

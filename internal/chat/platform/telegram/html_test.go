@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/markdown/markdowntest"
 	"github.com/nanobot-go/nanobot/internal/chat/platform/telegram/telegramtest"
 )
 
@@ -93,15 +94,14 @@ func FuzzHTML(f *testing.F) {
 	})
 }
 
-func TestCutUnits(t *testing.T) {
+// What becomes of every kind of block and word.
+func TestRenderSamples(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		in   string
-		n    int
-		want string
-	}{{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"a😀b", 2, "a"}, {"a😀b", 3, "a😀"}, {"äöü", 3, "äöü"}, {"", 0, ""}} {
-		if got := cutUnits(c.in, c.n); got != c.want {
-			t.Errorf("cutUnits(%q, %d) = %q, want %q", c.in, c.n, got, c.want)
+	markdowntest.Golden(t, "html", func(s string) string {
+		out, ok := toHTML(s)
+		if !ok {
+			return "(sent as it is)"
 		}
-	}
+		return out
+	})
 }

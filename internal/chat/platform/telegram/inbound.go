@@ -245,7 +245,7 @@ func (rc *receiver) compose(ctx context.Context, parts []*message, v access.Visi
 			s, _, _ = rc.command(rc.withoutUs(s, entities))
 		}
 		switch {
-		case strings.TrimFunc(s, invisible) == "":
+		case text.Blank(s):
 		case m.typed:
 			if !v.Direct && !said && !strings.HasPrefix(s, "/") {
 				s = speaker(m.From) + ": " + s

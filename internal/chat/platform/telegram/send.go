@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
@@ -52,7 +53,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if out.Kind == bus.Delta {
 		out.Text, out.Plain = preview(out.Text), true
 	}
-	if len(out.Media) == 0 && strings.TrimFunc(out.Text, invisible) == "" {
+	if len(out.Media) == 0 && text.Blank(out.Text) {
 		return "", nil
 	}
 	var sent message
@@ -196,7 +197,7 @@ func aboutMarkup(e *apiError) bool {
 
 // preview is the text of a message that is not complete: its markup may not be
 // either, so none is shown.
-func preview(s string) string { return cutUnits(markdown.Plain(markdown.Parse(s)), maxText) }
+func preview(s string) string { return markdown.UTF16.Cut(markdown.Plain(markdown.Parse(s)), maxText) }
 
 // Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
@@ -208,7 +209,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	if !final {
 		out.Text, out.Plain = preview(out.Text), true
 	}
-	if strings.TrimFunc(out.Text, invisible) == "" {
+	if text.Blank(out.Text) {
 		return nil
 	}
 	err = b.deliver(ctx, route, func(to outgoing) error {

@@ -11,18 +11,32 @@ import (
 // angle brackets for markup and hides what follows, so they are written wide;
 // images, crossed out text and deep headings are not shown, nor is emphasis of
 // Chinese text.
-type page struct{ out strings.Builder }
+type page struct{ markdown.Writer }
 
 func render(source string) string {
 	p := &page{}
-	p.blocks(markdown.Parse(source).Children, "", "\n\n")
-	return strings.TrimSpace(p.out.String())
+	p.Escape = wide
+	p.Quote = "＞ "
+	p.Marks = map[markdown.Kind][2]string{
+		markdown.Strong: {"**", "**"},
+		markdown.Rule:   {"---", ""},
+	}
+	p.Own = map[markdown.Kind]func(markdown.Node, string){
+		markdown.Heading:  p.heading,
+		markdown.Code:     p.code,
+		markdown.Table:    p.table,
+		markdown.Emphasis: p.emphasis,
+		markdown.CodeSpan: p.codeSpan,
+		markdown.Link:     p.link,
+		markdown.Image:    func(markdown.Node, string) {},
+	}
+	p.Blocks(markdown.Parse(source), "")
+	return strings.TrimSpace(p.String())
 }
 
-func (p *page) raw(s string) { p.out.WriteString(s) }
-
-func (p *page) text(s string) {
-	p.raw(strings.Map(func(r rune) rune {
+// wide writes angle brackets wide.
+func wide(s string) string {
+	return strings.Map(func(r rune) rune {
 		switch r {
 		case '<':
 			return '＜'
@@ -30,110 +44,57 @@ func (p *page) text(s string) {
 			return '＞'
 		}
 		return r
-	}, s))
+	}, s)
 }
 
-// blocks writes blocks with gap between them; in stands at the beginning of
-// every further line.
-func (p *page) blocks(list []markdown.Node, in, gap string) {
-	for i, n := range list {
-		if i > 0 {
-			p.raw(strings.ReplaceAll(gap, "\n", "\n"+in))
-		}
-		p.block(n, in)
+func (p *page) heading(n markdown.Node, in string) {
+	if n.Level < 5 {
+		p.WriteString(strings.Repeat("#", n.Level) + " ")
 	}
+	p.Inline(n.Children, in)
 }
 
-func (p *page) block(n markdown.Node, in string) {
-	switch n.Kind {
-	case markdown.Heading:
-		if n.Level < 5 {
-			p.raw(strings.Repeat("#", n.Level) + " ")
-		}
-		p.inline(n.Children, in)
-	case markdown.Quote:
-		p.raw("＞ ")
-		p.blocks(n.Children, in+"＞ ", "\n\n")
-	case markdown.List:
-		gap := "\n"
-		if !n.Tight {
-			gap = "\n\n"
-		}
-		for i, item := range n.Children {
-			if i > 0 {
-				p.raw(gap + in)
-			}
-			mark := markdown.Bullet(n, i)
-			p.raw(mark)
-			p.blocks(item.Children, in+strings.Repeat(" ", markdown.Width(mark)), gap)
-		}
-	case markdown.Code:
-		p.raw(strings.ReplaceAll("```"+n.Info+"\n"+strings.ReplaceAll(n.Text, "```", "'''")+"\n```", "\n", "\n"+in))
-	case markdown.Table:
-		p.table(n, in)
-	case markdown.Rule:
-		p.raw("---")
-	case markdown.Document, markdown.Item, markdown.Row:
-		p.blocks(n.Children, in, "\n")
-	default:
-		p.inline(n.Children, in)
-	}
+func (p *page) code(n markdown.Node, in string) {
+	p.Lines("```"+n.Info+"\n"+strings.ReplaceAll(n.Text, "```", "'''")+"\n```", in)
 }
 
 func (p *page) table(n markdown.Node, in string) {
 	for i, row := range n.Children {
 		if i > 0 {
-			p.raw("\n" + in)
+			p.WriteString("\n" + in)
 		}
-		p.raw("|")
+		p.WriteString("|")
 		for _, cell := range row.Children {
-			p.raw(" ")
-			p.inline(cell.Children, in)
-			p.raw(" |")
+			p.WriteString(" ")
+			p.Inline(cell.Children, in)
+			p.WriteString(" |")
 		}
 		if i == 0 {
-			p.raw("\n" + in + "|" + strings.Repeat(" --- |", len(row.Children)))
+			p.WriteString("\n" + in + "|" + strings.Repeat(" --- |", len(row.Children)))
 		}
 	}
 }
 
-func (p *page) inline(list []markdown.Node, in string) {
-	for _, n := range list {
-		switch n.Kind {
-		case markdown.SoftBreak, markdown.HardBreak:
-			p.raw("\n" + in)
-		case markdown.Strong:
-			p.wrap("**", n.Children, in)
-		case markdown.Emphasis:
-			if strings.ContainsFunc(markdown.Words(n.Children), func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
-				p.inline(n.Children, in)
-			} else {
-				p.wrap("*", n.Children, in)
-			}
-		case markdown.CodeSpan:
-			if strings.Contains(n.Text, "`") {
-				p.text(n.Text)
-			} else {
-				p.raw("`" + n.Text + "`")
-			}
-		case markdown.Link:
-			if words := markdown.Words(n.Children); words == n.URL || words == "" {
-				p.text(n.URL)
-			} else {
-				p.raw("[")
-				p.inline(n.Children, in)
-				p.raw("](" + n.URL + ")")
-			}
-		case markdown.Image:
-		default:
-			p.text(n.Text)
-			p.inline(n.Children, in)
-		}
+func (p *page) emphasis(n markdown.Node, in string) {
+	marks := [2]string{"*", "*"}
+	if strings.ContainsFunc(markdown.Words(n.Children), func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
+		marks = [2]string{}
 	}
+	p.Between(marks, n, in)
 }
 
-func (p *page) wrap(mark string, list []markdown.Node, in string) {
-	p.raw(mark)
-	p.inline(list, in)
-	p.raw(mark)
+func (p *page) codeSpan(n markdown.Node, _ string) {
+	if strings.Contains(n.Text, "`") {
+		p.Text(n.Text, "")
+		return
+	}
+	p.WriteString("`" + n.Text + "`")
+}
+
+func (p *page) link(n markdown.Node, in string) {
+	if words := markdown.Words(n.Children); words == n.URL || words == "" {
+		p.Text(n.URL, "")
+		return
+	}
+	p.Between([2]string{"[", "](" + n.URL + ")"}, n, in)
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -123,8 +122,6 @@ func (f *frame) meta(who person, v access.Visitor) map[string]string {
 	return out
 }
 
-func invisible(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
-
 // compose writes the message for the agent: what its sender typed or said, and
 // apart from it what they passed on, answer or sent along.
 func (rc *receiver) compose(ctx context.Context, f *frame, v access.Visitor) (string, []bus.Quote, []bus.Media) {
@@ -153,7 +150,7 @@ func (rc *receiver) compose(ctx context.Context, f *frame, v access.Visitor) (st
 	quotes = append(quotes, files.Quotes()...)
 
 	var lines []string
-	if strings.TrimFunc(words, invisible) != "" {
+	if !text.Blank(words) {
 		lines = append(lines, words)
 	}
 	lines = append(lines, files.Spoken...)

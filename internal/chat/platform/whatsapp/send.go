@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
@@ -27,7 +28,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !out.Plain {
 		f.Text = render(out.Text)
 	}
-	if strings.TrimFunc(f.Text, invisible) == "" {
+	if text.Blank(f.Text) {
 		f.Text = ""
 	}
 	if len(out.Media) > 0 {

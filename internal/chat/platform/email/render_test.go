@@ -1,0 +1,14 @@
+package email
+
+import (
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/base/markdown"
+	"github.com/nanobot-go/nanobot/internal/base/markdown/markdowntest"
+)
+
+// What becomes of every kind of block and word.
+func TestRenderSamples(t *testing.T) {
+	t.Parallel()
+	markdowntest.Golden(t, "html", func(s string) string { return toHTML(markdown.Parse(s)) })
+}
