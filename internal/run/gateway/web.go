@@ -138,7 +138,7 @@ func (w *webClients) subjects() []web.Subject {
 		subject.Sidebar{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
 		subject.Questions{Now: w.program, Explain: w.asking.explain, Answers: w.asking.answers},
 		subject.Changes{Now: w.program, Log: w.log},
-		subject.Memory{Now: w.program, Feed: w.topics},
+		subject.Memory{Now: w.program},
 		subject.Search{Now: w.program},
 		subject.Schedule{Now: w.program, Clock: w.app.Now},
 		subject.Skills{Now: w.program, Clock: w.app.Now},

@@ -27,21 +27,21 @@ type channels struct {
 // actions change chat platforms, who may talk there, and the API.
 func (ch *channels) actions() map[string]web.Action {
 	out := map[string]web.Action{
-		"settings.feature.enable":         ch.switchChannel(true),
-		"settings.feature.disable":        ch.switchChannel(false),
-		"settings.channel.validate":       ch.validateChannel,
-		"settings.channel.configure":      ch.configureChannel,
-		"settings.api_service.start":      ch.switchAPI(true),
-		"settings.api_service.stop":       ch.switchAPI(false),
-		"settings.pairing.approve":        ch.answerPairing(true),
-		"settings.pairing.deny":           ch.answerPairing(false),
-		"settings.pairing.revoke":         ch.revokePairing,
-		"settings.pairing.invite":         ch.invite,
-		"settings.channel.restart":        ch.restart,
-		"settings.channel.logout":         func(ctx context.Context, p json.RawMessage) (any, error) { return logout(ctx, ch, p) },
-		"settings.channel.connect.start":  ch.connect,
-		"settings.channel.connect.poll":   ch.pollConnect,
-		"settings.channel.connect.cancel": ch.cancelConnect,
+		"settings.feature.enable":         web.Changing(ch.switchChannel(true), web.TopicChannels, web.TopicSettings),
+		"settings.feature.disable":        web.Changing(ch.switchChannel(false), web.TopicChannels, web.TopicSettings),
+		"settings.channel.validate":       web.Changing(ch.validateChannel),
+		"settings.channel.configure":      web.Changing(ch.configureChannel, web.TopicChannels, web.TopicSettings),
+		"settings.api_service.start":      web.Changing(ch.switchAPI(true), web.TopicSettings),
+		"settings.api_service.stop":       web.Changing(ch.switchAPI(false), web.TopicSettings),
+		"settings.pairing.approve":        web.Changing(ch.answerPairing(true), web.TopicPairing),
+		"settings.pairing.deny":           web.Changing(ch.answerPairing(false), web.TopicPairing),
+		"settings.pairing.revoke":         web.Changing(ch.revokePairing, web.TopicPairing),
+		"settings.pairing.invite":         web.Changing(ch.invite, web.TopicPairing),
+		"settings.channel.restart":        web.Changing(ch.restart, web.TopicChannels, web.TopicSettings),
+		"settings.channel.logout":         web.Changing(func(ctx context.Context, p json.RawMessage) (any, error) { return logout(ctx, ch, p) }, web.TopicChannels, web.TopicSettings),
+		"settings.channel.connect.start":  web.Changing(ch.connect, web.TopicChannels, web.TopicSettings),
+		"settings.channel.connect.poll":   web.Changing(ch.pollConnect, web.TopicChannels, web.TopicSettings),
+		"settings.channel.connect.cancel": web.Changing(ch.cancelConnect, web.TopicChannels, web.TopicSettings),
 	}
 	return out
 }
@@ -95,7 +95,7 @@ func (ch *channels) probeChannel(ctx context.Context, l *config.Loaded, name str
 	return m.Probe(ctx, name)
 }
 
-func (ch *channels) switchChannel(on bool) web.Action {
+func (ch *channels) switchChannel(on bool) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Name string `json:"name"`
@@ -246,7 +246,7 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 }
 
 // switchAPI turns the API on the gateway's port on or off.
-func (ch *channels) switchAPI(on bool) web.Action {
+func (ch *channels) switchAPI(on bool) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		in := struct {
 			Settings json.RawMessage `json:"settings"`
@@ -333,7 +333,7 @@ func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
 	return map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": people}, nil
 }
 
-func (ch *channels) answerPairing(approve bool) web.Action {
+func (ch *channels) answerPairing(approve bool) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Code  string `json:"code"`

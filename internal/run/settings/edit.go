@@ -32,7 +32,7 @@ type patchOf struct {
 }
 
 // patchAction is an action whose payload is a merge patch of a section.
-func (ed *editor) patchAction(p patchOf) web.Action {
+func (ed *editor) patchAction(p patchOf) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		if err := isObject(payload, "the payload"); err != nil {
 			return nil, err

@@ -27,16 +27,16 @@ type servers struct {
 // actions change MCP servers and try them.
 func (srv *servers) actions() map[string]web.Action {
 	return map[string]web.Action{
-		"settings.mcp.enable":        srv.switchServer(map[string]any{"disabled": nil, "enabled": nil}),
-		"settings.mcp.disable":       srv.switchServer(map[string]any{"disabled": true, "enabled": nil}),
-		"settings.mcp.remove":        srv.removeServer,
-		"settings.mcp.custom":        srv.setServer,
-		"settings.mcp.import":        srv.importServers,
-		"settings.mcp.import_cursor": srv.importLink,
-		"settings.mcp.test":          srv.tryServer,
-		"settings.mcp.reconnect":     srv.reconnectServer,
-		"settings.mcp.tools":         srv.serverTools,
-		"settings.mcp.accept":        srv.acceptServer,
+		"settings.mcp.enable":        web.Changing(srv.switchServer(map[string]any{"disabled": nil, "enabled": nil}), web.TopicMCP, web.TopicSettings),
+		"settings.mcp.disable":       web.Changing(srv.switchServer(map[string]any{"disabled": true, "enabled": nil}), web.TopicMCP, web.TopicSettings),
+		"settings.mcp.remove":        web.Changing(srv.removeServer, web.TopicMCP, web.TopicSettings),
+		"settings.mcp.custom":        web.Changing(srv.setServer, web.TopicMCP, web.TopicSettings),
+		"settings.mcp.import":        web.Changing(srv.importServers, web.TopicMCP, web.TopicSettings),
+		"settings.mcp.import_cursor": web.Changing(srv.importLink, web.TopicMCP, web.TopicSettings),
+		"settings.mcp.test":          web.Changing(srv.tryServer, web.TopicMCP, web.TopicSettings),
+		"settings.mcp.reconnect":     web.Changing(srv.reconnectServer, web.TopicMCP, web.TopicSettings),
+		"settings.mcp.tools":         web.Changing(srv.serverTools, web.TopicMCP, web.TopicSettings),
+		"settings.mcp.accept":        web.Changing(srv.acceptServer, web.TopicMCP, web.TopicSettings),
 	}
 }
 
@@ -132,7 +132,7 @@ func (srv *servers) changeServer(ctx context.Context, name string, patch any) (e
 	}})
 }
 
-func (srv *servers) switchServer(patch map[string]any) web.Action {
+func (srv *servers) switchServer(patch map[string]any) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		name, err := serverNamed(payload)
 		if err != nil {

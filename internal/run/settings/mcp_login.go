@@ -16,9 +16,9 @@ import (
 // loginActions log in at MCP servers.
 func (srv *servers) loginActions() map[string]web.Action {
 	return map[string]web.Action{
-		"settings.mcp.oauth_start":    srv.startLogin,
-		"settings.mcp.oauth_complete": srv.completeLogin,
-		"settings.mcp.oauth_cancel":   srv.cancelLogin,
+		"settings.mcp.oauth_start":    web.Changing(srv.startLogin, web.TopicMCP, web.TopicSettings),
+		"settings.mcp.oauth_complete": web.Changing(srv.completeLogin, web.TopicMCP, web.TopicSettings),
+		"settings.mcp.oauth_cancel":   web.Changing(srv.cancelLogin, web.TopicMCP, web.TopicSettings),
 	}
 }
 

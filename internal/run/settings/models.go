@@ -21,14 +21,14 @@ type models struct {
 // actions change which models answer and where they are.
 func (md *models) actions() map[string]web.Action {
 	return map[string]web.Action{
-		"settings.model_configuration.create":  md.preset(presetCreate),
-		"settings.model_configuration.update":  md.preset(presetUpdate),
-		"settings.model_configuration.delete":  md.preset(presetDelete),
+		"settings.model_configuration.create":  web.Changing(md.preset(presetCreate), web.TopicSettings),
+		"settings.model_configuration.update":  web.Changing(md.preset(presetUpdate), web.TopicSettings),
+		"settings.model_configuration.delete":  web.Changing(md.preset(presetDelete), web.TopicSettings),
 		"settings.model_configuration.migrate": refusing(web.Refuse(http.StatusNotImplemented, "there is nothing to migrate: model presets of older files are used as they are")),
-		"settings.model_call_order.update":     md.setCallOrder,
-		"settings.provider.update":             md.updateProvider,
-		"settings.provider.create":             md.createProvider,
-		"setup.try":                            md.try,
+		"settings.model_call_order.update":     web.Changing(md.setCallOrder, web.TopicSettings),
+		"settings.provider.update":             web.Changing(md.updateProvider, web.TopicSettings),
+		"settings.provider.create":             web.Changing(md.createProvider, web.TopicSettings),
+		"setup.try":                            web.Changing(md.try),
 	}
 }
 
@@ -41,7 +41,7 @@ const (
 )
 
 // preset changes one of the named model settings.
-func (md *models) preset(verb presetVerb) web.Action {
+func (md *models) preset(verb presetVerb) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in named
 		if err := web.Decode(payload, &in); err != nil {

@@ -87,11 +87,11 @@ func New(o Options) (reads map[string]web.Read, actions map[string]web.Action) {
 	maps.Copy(reads, all.reads())
 
 	actions = map[string]web.Action{
-		"settings.agent.update":            ed.patchAction(patchOf{below: []string{"agents", "defaults"}}),
-		"settings.web_search.update":       ed.patchAction(patchOf{below: []string{"tools", "web"}}),
-		"settings.image_generation.update": ed.patchAction(patchOf{below: []string{"tools", "imageGeneration"}}),
-		"settings.transcription.update":    ed.patchAction(patchOf{below: []string{"transcription"}}),
-		"settings.network_safety.update":   ed.patchAction(patchOf{below: []string{"tools"}, only: safetySettings()}),
+		"settings.agent.update":            web.Changing(ed.patchAction(patchOf{below: []string{"agents", "defaults"}}), web.TopicSettings),
+		"settings.web_search.update":       web.Changing(ed.patchAction(patchOf{below: []string{"tools", "web"}}), web.TopicSettings),
+		"settings.image_generation.update": web.Changing(ed.patchAction(patchOf{below: []string{"tools", "imageGeneration"}}), web.TopicSettings),
+		"settings.transcription.update":    web.Changing(ed.patchAction(patchOf{below: []string{"transcription"}}), web.TopicSettings),
+		"settings.network_safety.update":   web.Changing(ed.patchAction(patchOf{below: []string{"tools"}, only: safetySettings()}), web.TopicSettings),
 		"workspace.pick_folder":            refusing(web.Refuse(http.StatusNotImplemented, "a gateway has no window to pick a folder in; type its path")),
 	}
 	for _, more := range []map[string]web.Action{md.actions(), md.signInActions(), all.actions(), ch.actions(), srv.actions(), srv.loginActions(), ed.skillActions()} {
@@ -108,7 +108,7 @@ func noCLIApps() error {
 }
 
 func refusing(err error) web.Action {
-	return func(context.Context, json.RawMessage) (any, error) { return nil, err }
+	return func(context.Context, json.RawMessage) (web.Done, error) { return web.Done{}, err }
 }
 
 // safetySettings returns what keeps the agent in bounds.

@@ -17,9 +17,9 @@ import (
 // signInActions sign in at providers.
 func (md *models) signInActions() map[string]web.Action {
 	return map[string]web.Action{
-		"settings.provider.oauth_login":    md.signIn,
-		"settings.provider.oauth_complete": md.completeSignIn,
-		"settings.provider.oauth_logout":   md.signOut,
+		"settings.provider.oauth_login":    web.Changing(md.signIn, web.TopicSettings),
+		"settings.provider.oauth_complete": web.Changing(md.completeSignIn, web.TopicSettings),
+		"settings.provider.oauth_logout":   web.Changing(md.signOut, web.TopicSettings),
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 
 // skillActions switch skills on and off.
 func (ed *editor) skillActions() map[string]web.Action {
-	return map[string]web.Action{"skill.enable": ed.switchSkill(true), "skill.disable": ed.switchSkill(false)}
+	return map[string]web.Action{"skill.enable": web.Changing(ed.switchSkill(true)), "skill.disable": web.Changing(ed.switchSkill(false))}
 }
 
 // switchSkill takes a skill out of agents.defaults.disabledSkills, or puts it there.
-func (ed *editor) switchSkill(on bool) web.Action {
+func (ed *editor) switchSkill(on bool) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		name, err := serverNamed(payload)
 		if err != nil {

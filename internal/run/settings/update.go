@@ -31,10 +31,10 @@ func (w *whole) reads() map[string]web.Read {
 
 func (w *whole) actions() map[string]web.Action {
 	return map[string]web.Action{
-		"settings.check":      w.check,
-		"settings.update":     w.update,
-		"settings.raw.update": w.updateRaw,
-		"settings.restore":    w.restore,
+		"settings.check":      web.Changing(w.check, web.TopicSettings),
+		"settings.update":     web.Changing(w.update, web.TopicSettings),
+		"settings.raw.update": web.Changing(w.updateRaw, web.TopicSettings),
+		"settings.restore":    web.Changing(w.restore, web.TopicSettings),
 	}
 }
 

@@ -91,9 +91,10 @@ type Scope struct {
 // proved who they are.
 type API interface {
 	http.Handler
-	// Do carries out a named action. An error with a method HTTPStatus says
-	// what kind it is; its text is for the person.
-	Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error)
+	// Do carries out a named action. It returns what the client is told and the
+	// topics that have changed. An error with a method HTTPStatus says what kind
+	// it is; its text is for the person.
+	Do(ctx context.Context, action string, payload json.RawMessage) (result json.RawMessage, changed []string, err error)
 }
 
 // Driver is the platform.

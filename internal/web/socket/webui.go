@@ -200,7 +200,7 @@ func act(ctx context.Context, c *Channel, id, action string, payload json.RawMes
 			f, carried = failed(id, http.StatusInternalServerError, "internal", "internal error", nil), true
 		}
 	}()
-	result, err := c.o.API.Do(ctx, action, payload)
+	result, changed, err := c.o.API.Do(ctx, action, payload)
 	if err != nil {
 		if ctx.Err() != nil {
 			return failed(id, http.StatusServiceUnavailable, "interrupted", "interrupted, ask again", nil), false
@@ -208,13 +208,13 @@ func act(ctx context.Context, c *Channel, id, action string, payload json.RawMes
 		status, code, params := detailOf(err)
 		return failed(id, status, code, err.Error(), params), true
 	}
-	tell(c, action, payload, result)
+	tell(c, action, payload, result, changed)
 	return newFrame(evWebuiResponse, "", len(result)+64).text("request_id", id).flag("ok", true).raw("result", result), true
 }
 
 // tell lets all clients know about what one of them changed for all.
-func tell(c *Channel, action string, payload, result json.RawMessage) {
-	for _, topic := range topicsOf(action) {
+func tell(c *Channel, action string, payload, result json.RawMessage, changed []string) {
+	for _, topic := range changed {
 		c.Publish(topic, nil)
 	}
 	switch kind, _, _ := strings.Cut(action, "."); kind {
@@ -257,12 +257,12 @@ func (r *receiver) setSidebar(ctx context.Context, e *envelope) {
 		state = json.RawMessage("null")
 	}
 	payload := append(append([]byte(`{"state":`), state...), '}')
-	result, err := r.c.o.API.Do(ctx, "sidebar.update", payload)
+	result, changed, err := r.c.o.API.Do(ctx, "sidebar.update", payload)
 	if err != nil {
 		r.problem("sidebar_state_rejected", err.Error(), e)
 		return
 	}
-	tell(r.c, "sidebar.update", payload, result)
+	tell(r.c, "sidebar.update", payload, result, changed)
 }
 
 func failed(id string, status int, code, message string, params map[string]any) frame {
