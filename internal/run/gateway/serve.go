@@ -26,6 +26,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 	"github.com/nanobot-go/nanobot/internal/web/api"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 // front answers HTTP beside the channels: health and the API.
@@ -105,7 +106,7 @@ func (f *front) renew(a *app.App) error {
 // it needs a good key; without one only health is answered there.
 func (f *front) serves(cfg config.Config) bool {
 	l := f.listener
-	return l == nil || api.Loopback(l.Addr()) || api.Strong(cfg.API.APIKey)
+	return l == nil || api.Loopback(l.Addr()) || auth.Strong(cfg.API.APIKey)
 }
 
 // Handler answers everything: the API, health and the channels that receive by

@@ -24,6 +24,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 // request is a handshake as it arrives.
@@ -203,8 +204,8 @@ func TestIssuedTokens(t *testing.T) {
 	if got := use(b); got != 401 {
 		t.Errorf("an expired token: %d", got)
 	}
-	for range maxTokens {
-		c.issued.issue(now, time.Minute, true)
+	for range auth.MaxTokens {
+		c.issued.Issue(now, time.Minute, true)
 	}
 	if code, _ := issue("X-Nanobot-Auth", "S"); code != 429 {
 		t.Errorf("with too many tokens: %d, want 429", code)

@@ -25,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 const (
@@ -114,7 +115,7 @@ func (o Options) open(d chat.Deps, section json.RawMessage) (chat.Channel, error
 		}
 	}
 	c := &Channel{
-		d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: tokens{prefix: "nbwt_"}, access: tokens{prefix: "nbat_"},
+		d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: auth.NewTokens("nbwt_"), access: auth.NewTokens("nbat_"),
 	}
 	c.hub.ending = d.Ending
 	if d.Back != nil {
@@ -129,8 +130,8 @@ type Channel struct {
 	set    *settings
 	o      Options
 	hub    *hub
-	issued tokens // for the socket, good for one connection
-	access tokens // for /api/, good until they end
+	issued *auth.Tokens // for the socket, good for one connection
+	access *auth.Tokens // for /api/, good until they end
 	links  links
 	asked  requests
 

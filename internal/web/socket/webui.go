@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 // serveAPI answers the owner: with a token of the bootstrap, with
 // the permanent one, or through a trusted proxy.
 func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
-	given := bearer(r)
+	given := auth.Bearer(r)
 	if given == "" {
 		given = r.URL.Query().Get("token")
 	}
@@ -33,7 +35,7 @@ func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
 		refuseRead(w, http.StatusServiceUnavailable, "gateway_starting", "not running")
 	case !c.originAllowed(r) || embedded(r):
 		refuseRead(w, http.StatusForbidden, "origin_not_allowed", "this origin is not allowed; see allowedOrigins")
-	case !c.Vouched(r) && !same(c.set.Token, given) && !c.access.good(given, c.d.Now()):
+	case !c.Vouched(r) && !auth.Same(c.set.Token, given) && !c.access.Good(given, c.d.Now()):
 		refuseRead(w, http.StatusUnauthorized, "unauthorized", "wrong or missing token; "+bootstrapPath+" gives one")
 	default:
 		c.o.API.ServeHTTP(w, r)
