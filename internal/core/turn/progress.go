@@ -267,7 +267,7 @@ func (p *progress) afterTool(_ context.Context, c tool.Call, r tool.Result, took
 	p.ended(c.ID, took, r.IsError && r.Code.Denied())
 	said := p.secrets.Redact(r.Content.String())
 	ev := &bus.Tool{
-		CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
+		CallID: c.ID, Name: c.Name, Phase: "end", Detail: text.FirstLine(said, 120), DurationMS: took.Milliseconds(),
 		Label: p.hint.Call(c.Name, string(c.Input)), Outcome: explain.Outcome(r), Output: explain.FailedOutput(r, said),
 		Result: text.Cut(said, resultBytes), Untrusted: r.Untrusted,
 	}

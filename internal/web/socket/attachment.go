@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 )
@@ -74,7 +75,7 @@ func parseAttachments(raw json.RawMessage) (files []attachment, reason string) {
 		if reason != "" {
 			return nil, reason
 		}
-		f.name = cut(item.Name, 256)
+		f.name = text.CutBytes(item.Name, 256)
 		files = append(files, f)
 	}
 	if slices.ContainsFunc(files, func(f attachment) bool { return f.upload != "" }) {

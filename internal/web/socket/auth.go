@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
@@ -100,9 +101,7 @@ func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (who person, ok 
 // clientID is what a client calls itself.
 func clientID(r *http.Request) string {
 	id := r.URL.Query().Get("client_id")
-	if len(id) > maxClientID {
-		id = strings.ToValidUTF8(id[:maxClientID], "")
-	}
+	id = text.CutBytes(id, maxClientID)
 	if id == "" {
 		id = "anon-" + strings.ToLower(rand.Text()[:12])
 	}

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
@@ -75,11 +75,7 @@ func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	n := most
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + fmt.Sprintf("\n[cut here: only the first %d KiB are shown]", most>>10)
+	return text.CutBytes(s, most) + fmt.Sprintf("\n[cut here: only the first %d KiB are shown]", most>>10)
 }
 
 // lastingTime bounds what goes on without its client.
