@@ -222,7 +222,7 @@ func (c *Call) beside(base context.Context) {
 	}
 	if err == nil {
 		it.Emit(bus.Outbound{
-			Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: c.agent.opts.Secrets.Redact(reply.Text), Plain: !reply.Markdown,
+			Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: reply.Text, Plain: !reply.Markdown,
 			Meta: it.in.Meta, Turn: &bus.Turn{SessionKey: it.key, StopReason: string(runner.Completed)},
 		})
 	}
