@@ -90,7 +90,7 @@ func (w *webClients) chatState(ctx context.Context, route bus.Route) (s socket.C
 		}
 		return s
 	}
-	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*socket.Scope)(turn.ScopeOf(meta))
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), turn.ScopeOf(meta)
 	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is no text is none
 	s.Title = a.Secrets().Redact(s.Title)
 	return s

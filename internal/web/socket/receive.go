@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/guard"
 )
 
 const (
@@ -207,7 +208,7 @@ func (r *receiver) newChat(ctx context.Context, e *envelope) {
 }
 
 // open attaches a new chat and says so.
-func (r *receiver) open(id string, scope *Scope) {
+func (r *receiver) open(id string, scope *guard.Scope) {
 	a, ok := r.c.hub.attach(r.socket, id, 0, false)
 	if !ok {
 		r.denied(nil)

@@ -25,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
@@ -52,7 +53,7 @@ type Options struct {
 	// Scope gives a chat a folder to work in, as far as its client may: remote
 	// ones can only narrow what there is. It returns what is in force then; an
 	// error is for the person. Nil: clients are told that it cannot be done.
-	Scope func(ctx context.Context, to bus.Route, want Scope, remote bool) (Scope, error)
+	Scope func(ctx context.Context, to bus.Route, want guard.Scope, remote bool) (guard.Scope, error)
 	// SetModel chooses the model of a chat by its name or that of a preset; neither is
 	// the usual one. It returns the name of the model; an error is for the person.
 	// Nil: clients are told that it cannot be done.
@@ -75,17 +76,11 @@ type Options struct {
 
 // ChatState is what is kept about a chat.
 type ChatState struct {
-	Goal   *bus.Goal // nil: none was ever set
-	Preset string    // of the model, "" for the usual one
-	Scope  *Scope    // nil: the workspace
-	Title  string    // "" if it has none
-	Kept   string    // conversation that has its messages, "" for its own
-}
-
-// Scope is the folder a chat works in.
-type Scope struct {
-	Path string `json:"project_path"`
-	Mode string `json:"access_mode"` // restricted, full
+	Goal   *bus.Goal    // nil: none was ever set
+	Preset string       // of the model, "" for the usual one
+	Scope  *guard.Scope // nil: the workspace
+	Title  string       // "" if it has none
+	Kept   string       // conversation that has its messages, "" for its own
 }
 
 // API answers a web interface. Requests are those below /api/, of people who
