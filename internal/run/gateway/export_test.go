@@ -39,8 +39,7 @@ func SettingsAPI(tb testing.TB, g *Gateway, during func()) *web.Desk {
 		}
 		return g.try(ctx, next)
 	}
-	reads, actions := settings.New(o)
-	desk, err := web.NewDesk(g.log, web.Routes{Reads: reads, Actions: actions})
+	desk, err := web.NewDesk(g.log, settings.New(o)...)
 	if err != nil {
 		tb.Fatal(err)
 	}

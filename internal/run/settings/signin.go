@@ -14,15 +14,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// signInActions sign in at providers.
-func (md *models) signInActions() map[string]web.Action {
-	return map[string]web.Action{
-		"settings.provider.oauth_login":    web.Changing(md.signIn, web.TopicSettings),
-		"settings.provider.oauth_complete": web.Changing(md.completeSignIn, web.TopicSettings),
-		"settings.provider.oauth_logout":   web.Changing(md.signOut, web.TopicSettings),
-	}
-}
-
 // checkSignIn refuses providers that have no sign-in.
 func checkSignIn(name string) error {
 	switch {
@@ -71,7 +62,7 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 }
 
 func (md *models) account(name string) (*signin.Account, error) {
-	return provider.Account(app.ProviderOptions(md.Config(), md.appOptions()), name)
+	return provider.Account(app.ProviderOptions(md.Config(), md.app), name)
 }
 
 func (md *models) completeSignIn(ctx context.Context, payload json.RawMessage) (any, error) {
