@@ -211,7 +211,7 @@ func (c *Call) usageLine(ctx context.Context) string {
 // beside answers a command without waiting for the session.
 func (c *Call) beside(base context.Context) {
 	it := c.env
-	ctx, cancel := context.WithCancelCause(phrase.With(base, it.in.Language))
+	ctx, cancel := context.WithCancelCause(c.agent.toReader(base, it))
 	defer cancel(nil)
 	unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) }) //nolint:contextcheck // two lives meet here
 	defer unlink()

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
@@ -31,6 +32,11 @@ type envelope struct {
 // newEnvelope puts a message into an envelope without a way back.
 func (a *Agent) newEnvelope(ctx context.Context, in bus.Inbound) *envelope {
 	return &envelope{in: in, key: a.engine.KeyOf(in), ctx: ctx, door: turn.NewOutgoing(a.opts.Secrets)}
+}
+
+// toReader is a context whose work speaks to the person who wrote a message.
+func (a *Agent) toReader(ctx context.Context, it *envelope) context.Context {
+	return phrase.InZone(phrase.With(ctx, it.in.Language), a.opts.Location)
 }
 
 // touch notes that the turn of the message moves.

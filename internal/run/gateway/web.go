@@ -167,6 +167,7 @@ func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 		Skills:    a.Skills,
 		Place:     skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
 		Disabled:  a.Config.Config.Agents.Defaults.DisabledSkills,
+		Location:  a.Config.Config.Agents.Defaults.Location(),
 		Jail:      a.Jail(),
 		Changes:   app.Changes(a),
 		Memory: func(context.Context) (*memory.Memory, func() error, error) {

@@ -1,6 +1,7 @@
 package subject
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,8 +38,9 @@ func number(r *http.Request, name string, def int) (int, error) {
 	return n, nil
 }
 
-// moment reads a time from the query: a day, or a time with an offset.
-func moment(r *http.Request, name string) (time.Time, error) {
+// moment reads a time from the query: a day in a zone, nil for that of this machine, or a
+// time with an offset.
+func moment(r *http.Request, name string, zone *time.Location) (time.Time, error) {
 	s := r.URL.Query().Get(name)
 	if s == "" {
 		return time.Time{}, nil
@@ -46,7 +48,7 @@ func moment(r *http.Request, name string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
 	}
-	if t, err := time.ParseInLocation(time.DateOnly, s, time.Local); err == nil {
+	if t, err := time.ParseInLocation(time.DateOnly, s, cmp.Or(zone, time.Local)); err == nil {
 		return t, nil
 	}
 	return time.Time{}, web.Refuse(http.StatusBadRequest, "%s must be a day such as 2026-05-04 or a time such as 2026-05-04T12:00:00Z, not %.40q", name, s)
