@@ -16,8 +16,8 @@ import (
 // Programs sign in with a secret that the configuration has, or with a token that they
 // got for one.
 
-// MaxTokens bounds those of one kind that were issued and have not ended.
-const MaxTokens = 10_000
+// maxTokens bounds those of one kind that were issued and have not ended.
+const maxTokens = 10_000
 
 // Tokens are the ones of one kind that were issued to programs. They live in memory
 // only, by their digests. It is safe for concurrent use.
@@ -48,13 +48,13 @@ func (t *Tokens) Issue(now time.Time, ttl time.Duration, proven bool) (string, b
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.issued) >= MaxTokens {
+	if len(t.issued) >= maxTokens {
 		for k, g := range t.issued {
 			if !now.Before(g.end) {
 				delete(t.issued, k)
 			}
 		}
-		if len(t.issued) >= MaxTokens {
+		if len(t.issued) >= maxTokens {
 			return "", false
 		}
 	}
@@ -72,13 +72,6 @@ func (t *Tokens) Use(token string, now time.Time) (proven, ok bool) {
 func (t *Tokens) Good(token string, now time.Time) bool {
 	_, ok := t.look(token, now, false)
 	return ok
-}
-
-// Waiting is how many tokens are neither used nor known to have ended.
-func (t *Tokens) Waiting() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.issued)
 }
 
 func (t *Tokens) look(token string, now time.Time, spend bool) (proven, ok bool) {
