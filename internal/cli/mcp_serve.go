@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/web/api"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 // mcpServeFlags are the flags of mcp serve.
@@ -109,7 +110,7 @@ func serveMCPOn(ctx context.Context, c *command, m *api.MCP, f mcpServeFlags, da
 	if !api.Loopback(l.Addr()) && f.tokenFile == "" {
 		return errors.Join(usageError{fmt.Errorf("%s is reachable from other machines; give your own token with --token-file", l.Addr())}, l.Close())
 	}
-	token, where, err := api.MCPToken(ctx, f.tokenFile, disk.Open(data, nil))
+	token, where, err := auth.ListenerToken(ctx, f.tokenFile, disk.Open(data, nil))
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -3,8 +3,8 @@ package web
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // code is the stable name of a refusal, for clients that word it themselves: in
@@ -241,15 +241,7 @@ func param(v any) any {
 	case int, int64:
 		return v
 	}
-	s := strings.ToValidUTF8(fmt.Sprint(v), "\uFFFD")
-	if len(s) <= maxParam {
-		return s
-	}
-	n := maxParam
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	return text.CutBytes(text.Valid(fmt.Sprint(v)), maxParam)
 }
 
 // operationCodes are about the gateway, its log and its devices.

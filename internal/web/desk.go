@@ -13,9 +13,8 @@ import (
 // Read answers a GET request with something that becomes JSON.
 type Read func(ctx context.Context, r *http.Request) (any, error)
 
-// Action changes something and returns what the client is told, which becomes
-// JSON. The payload is an object, or nil.
-type Action func(ctx context.Context, payload json.RawMessage) (any, error)
+// Action changes something and says what it did. The payload is an object, or nil.
+type Action func(ctx context.Context, payload json.RawMessage) (Done, error)
 
 // Routes are reads by path below /api/, in the form of http.ServeMux, and actions by name.
 type Routes struct {
@@ -109,21 +108,22 @@ func (d *Desk) answer(read Read) http.HandlerFunc {
 	}
 }
 
-// Do carries out an action. The error is an *Error.
-func (d *Desk) Do(ctx context.Context, name string, payload json.RawMessage) (json.RawMessage, error) {
+// Do carries out an action. It returns what the client is told and the topics that
+// have changed. The error is an *Error.
+func (d *Desk) Do(ctx context.Context, name string, payload json.RawMessage) (result json.RawMessage, changed []string, err error) {
 	act, ok := d.actions[name]
 	if !ok {
-		return nil, Refuse(http.StatusNotFound, "there is no action %q", name)
+		return nil, nil, Refuse(http.StatusNotFound, "there is no action %q", name)
 	}
-	v, err := act(ctx, payload)
+	done, err := act(ctx, payload)
 	if err == nil {
-		var out json.RawMessage
-		if out, err = json.Marshal(v); err == nil {
-			return out, nil
-		}
+		result, err = json.Marshal(done.Result)
 	}
-	d.logFailure(ctx, name, err)
-	return nil, Refusal(err)
+	if err != nil {
+		d.logFailure(ctx, name, err)
+		return nil, nil, Refusal(err)
+	}
+	return result, done.Changed, nil
 }
 
 // logFailure logs what is not the client's fault.

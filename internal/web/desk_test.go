@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,7 +44,7 @@ func get(t *testing.T, d *web.Desk, method, path string) (int, string) {
 // do carries out an action and returns the result, or the status of the refusal.
 func do(t *testing.T, d *web.Desk, action, payload string) (string, int) {
 	t.Helper()
-	out, err := d.Do(t.Context(), action, json.RawMessage(payload))
+	out, _, err := d.Do(t.Context(), action, json.RawMessage(payload))
 	if err == nil {
 		return string(out), http.StatusOK
 	}
@@ -80,7 +81,7 @@ func TestSubjects(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, web.Routes{
 		Reads:   map[string]web.Read{"settings": func(context.Context, *http.Request) (any, error) { return map[string]int{"a": 1}, nil }},
-		Actions: map[string]web.Action{"broken": func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("secret detail") }},
+		Actions: map[string]web.Action{"broken": web.Changing(func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("secret detail") })},
 	})
 	if code, body := get(t, d, "GET", "/api/settings"); code != 200 || body != `{"a":1}` {
 		t.Errorf("settings = %d %s", code, body)
@@ -95,7 +96,7 @@ func TestNameTwice(t *testing.T) {
 	t.Parallel()
 	one := web.Routes{
 		Reads:   map[string]web.Read{"settings": func(context.Context, *http.Request) (any, error) { return nil, nil }},
-		Actions: map[string]web.Action{"settings.update": func(context.Context, json.RawMessage) (any, error) { return nil, nil }},
+		Actions: map[string]web.Action{"settings.update": web.Changing(func(context.Context, json.RawMessage) (any, error) { return nil, nil })},
 	}
 	for name, other := range map[string]web.Routes{
 		`the read "settings"`:          {Reads: one.Reads},
@@ -103,6 +104,33 @@ func TestNameTwice(t *testing.T) {
 	} {
 		if _, err := web.NewDesk(slog.New(slog.DiscardHandler), one, other); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s twice: %v", name, err)
+		}
+	}
+}
+
+// An action says which topics it changed, unless it failed.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	var failure error
+	d := newDesk(t, web.Routes{Actions: map[string]web.Action{
+		"job.run":     web.Changing(func(context.Context, json.RawMessage) (any, error) { return 7, failure }, web.TopicAutomations, web.TopicSessions),
+		"job.preview": web.Changing(func(context.Context, json.RawMessage) (any, error) { return 8, nil }),
+		"job.odd":     web.Changing(func(context.Context, json.RawMessage) (any, error) { return func() {}, nil }, web.TopicAutomations), // not JSON
+	}})
+	changed := func(action string) []string {
+		_, topics, _ := d.Do(t.Context(), action, nil)
+		return topics
+	}
+	if got := changed("job.run"); !slices.Equal(got, []string{"automations", "sessions"}) {
+		t.Errorf("an action with two topics changes %v", got)
+	}
+	if got := changed("job.preview"); len(got) > 0 {
+		t.Errorf("an action without topics changes %v", got)
+	}
+	failure = errors.New("no")
+	for _, action := range []string{"job.run", "job.odd", "job.unknown"} {
+		if got := changed(action); len(got) > 0 {
+			t.Errorf("%s failed and changes %v", action, got)
 		}
 	}
 }

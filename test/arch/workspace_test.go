@@ -124,7 +124,7 @@ var byPathAllowed = map[string]string{
 
 	"attach.go":                           "copies files that the program names; those of the workspace stay and go through a tree",
 	"replay.go":                           "works in a temporary folder",
-	"internal/web/api/mcp_token.go":       "keeps a token in the data folder, or reads a file that the user names",
+	"internal/web/auth/listener.go":       "keeps a token in the data folder, or reads a file that the user names",
 	"internal/run/backup/create.go":       "writes the archive that the user names",
 	"internal/run/doctor/bundle.go":       "writes the archive that the user names, from logs in the data folder",
 	"internal/run/doctor/probe.go":        "makes the workspace itself and repairs modes in the data folder",

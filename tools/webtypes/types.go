@@ -29,7 +29,7 @@ func webTypes() []webType {
 		{"Detail", "internal/bus", "Detail", is{"untrusted?": "{ what: string; at: string }[]"}},
 		{"Question", socket, "", is{"id": "string", "code?": "string", "options?": "string[]", "expires?": "string", "detail?": "Detail"}},
 		{"Asked", "internal/core/agent", "Open", is{"outcome?": "unknown"}},
-		{"Scope", socket, "Scope", nil},
+		{"Scope", "internal/guard", "Scope", nil},
 		{"Goal", "internal/bus", "Goal", is{"+active": "boolean"}},
 		{"Event", socket, "()", is{"error?": "unknown"}},
 	}

@@ -2,12 +2,16 @@ package diskio
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/base/wait"
 )
 
 // Lock is an exclusive lock on a path, held against other processes and other
@@ -65,6 +69,20 @@ func TryLock(path string) (*Lock, error) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 		}
 		return &Lock{f: f, path: path}, nil
+	}
+}
+
+// WaitLock is TryLock that waits for the holder until ctx ends, and looks again in
+// pauses of about this length. It is for locks that are held for short.
+func WaitLock(ctx context.Context, path string, pause time.Duration) (*Lock, error) {
+	for {
+		lock, err := TryLock(path)
+		if _, busy := errors.AsType[*LockedError](err); !busy {
+			return lock, err
+		}
+		if wait.For(ctx, pause) != nil {
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package diskio_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
@@ -98,5 +100,41 @@ func TestTryLockExcludes(t *testing.T) {
 	wg.Wait()
 	if taken.Load() == 0 {
 		t.Error("nobody ever got the lock")
+	}
+}
+
+// Who waits for a lock gets it when its holder gives it up, and stops waiting with the
+// context, whose reason is the error.
+func TestWaitLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.lock")
+	held, err := diskio.WaitLock(t.Context(), path, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tired := errors.New("tired of waiting")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(tired)
+	if _, err := diskio.WaitLock(ctx, path, time.Hour); !errors.Is(err, tired) {
+		t.Errorf("after the end of the context: %v", err)
+	}
+
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		lock, err := diskio.WaitLock(t.Context(), path, time.Millisecond)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if err := lock.Unlock(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := held.Unlock(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if _, err := diskio.WaitLock(t.Context(), filepath.Join(path, "no", "x.lock"), time.Hour); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a folder: %v", err)
 	}
 }

@@ -1,6 +1,8 @@
 package httpsafe
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
@@ -129,6 +131,46 @@ func (r *Registry) Redact(s string) string {
 	}
 	b.WriteString(s[at:])
 	return b.String()
+}
+
+// RedactJSON is Redact for JSON that a program reads again, which stays valid: where a
+// value begins in the middle of an escape, its string is written again.
+func (r *Registry) RedactJSON(data json.RawMessage) json.RawMessage {
+	clean := r.Redact(string(data))
+	if clean == string(data) {
+		return data
+	}
+	if json.Valid([]byte(clean)) {
+		return json.RawMessage(clean)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) == nil {
+		if again, err := json.Marshal(r.redactIn(v)); err == nil {
+			return again
+		}
+	}
+	return json.RawMessage(`"` + redacted + `"`) // it was not JSON
+}
+
+// redactIn redacts the strings of a decoded JSON value.
+func (r *Registry) redactIn(v any) any {
+	switch v := v.(type) {
+	case string:
+		return r.Redact(v)
+	case []any:
+		for i := range v {
+			v[i] = r.redactIn(v[i])
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, value := range v {
+			out[r.Redact(name)] = r.redactIn(value)
+		}
+		return out
+	}
+	return v
 }
 
 // Scrub is Redact followed by RedactPatterns, for text that no program reads

@@ -58,13 +58,7 @@ func SafeName(s string) string {
 		return r
 	}, s)
 	readable = strings.Trim(readable, "._ ")
-	if len(readable) > safeNameBytes {
-		at := safeNameBytes
-		for !utf8.RuneStart(readable[at]) {
-			at--
-		}
-		readable = readable[:at]
-	}
+	readable = CutBytes(readable, safeNameBytes)
 	if readable == "" {
 		readable = "x"
 	}

@@ -25,6 +25,30 @@ func Cut(s string, n int) string {
 	return s[:offset(s, n)]
 }
 
+// CutBytes returns the beginning of s that is at most n bytes long and ends between two
+// characters. It is for limits of what is stored or sent; people count characters.
+func CutBytes(s string, n int) string {
+	if len(s) <= max(n, 0) {
+		return s
+	}
+	n = max(n, 0)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// FirstLine is the first line of s that is not blank, shortened as Ellipsis does to at
+// most n code points; 0 is no limit.
+func FirstLine(s string, n int) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	line = strings.TrimSpace(line)
+	if n > 0 {
+		line = Ellipsis(line, n)
+	}
+	return line
+}
+
 // CutEnd returns the last n code points of s, or s itself when it is not longer.
 func CutEnd(s string, n int) string {
 	if len(s) <= max(n, 0) {

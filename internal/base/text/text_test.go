@@ -256,3 +256,47 @@ func TestBlank(t *testing.T) {
 		}
 	}
 }
+
+// A cut at bytes never leaves a part of a character, whatever the limit.
+func TestCutBytes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		s    string
+		n    int
+		want string
+	}{
+		{"abc", 3, "abc"},
+		{"abcd", 3, "abc"},
+		{"aé", 3, "aé"},
+		{"aéb", 3, "aé"},
+		{"aé", 2, "a"},
+		{"日本", 5, "日"},
+		{"日本", 2, ""},
+		{"x", 0, ""},
+		{"x", -1, ""},
+		{"", -1, ""},
+		{"\x80\x80\x80", 1, ""}, // no character begins there
+	} {
+		if got := text.CutBytes(c.s, c.n); got != c.want {
+			t.Errorf("CutBytes(%q, %d) = %q, want %q", c.s, c.n, got, c.want)
+		}
+	}
+}
+
+func TestFirstLine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		s    string
+		n    int
+		want string
+	}{
+		{"one\ntwo", 0, "one"},
+		{"\n\n  one \r\ntwo", 0, "one"},
+		{"one", 2, "o…"},
+		{" \n ", 5, ""},
+	} {
+		if got := text.FirstLine(c.s, c.n); got != c.want {
+			t.Errorf("FirstLine(%q, %d) = %q, want %q", c.s, c.n, got, c.want)
+		}
+	}
+}

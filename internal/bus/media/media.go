@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
@@ -43,6 +44,17 @@ func (m *Store) Save(ctx context.Context, name string, r io.Reader) (bus.Media, 
 		return bus.Media{}, errors.Join(ErrTooLarge, os.Remove(path))
 	}
 	return bus.Media{Path: path, Name: name, MIME: http.DetectContentType(head.head), Size: head.n}, nil
+}
+
+// Declared gives a saved file the type that its sender declared. Of most files the
+// sender knows more than their first bytes say. A picture is shown by its type, so ok is
+// false if its content is of another one.
+func Declared(m bus.Media, mime string) (declared bus.Media, ok bool) {
+	if strings.HasPrefix(mime, "image/") {
+		return m, m.MIME == mime
+	}
+	m.MIME = mime
+	return m, true
 }
 
 // Sweep removes files that came in before a time, and says how many. Links and

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 )
 
@@ -38,6 +39,27 @@ func TestSweepAndNames(t *testing.T) {
 	for in, want := range map[string]string{"": "file", "a/b\\c": "a_b_c", "con.txt": "_con.txt", ".hidden.": "hidden", "COM1": "_COM1", "common": "common", "u\u0308.txt": "\u00fc.txt", "x\u202egpj.exe": "x_gpj.exe", "a] [image: b": "a) (image_ b", "a\u2028b": "a_b"} {
 		if got := media.FileName(in); got != want {
 			t.Errorf("FileName(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// A sender knows more about most files than their first bytes say, but not what a
+// picture is.
+func TestDeclared(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, found, declared string
+		want                  string
+		ok                    bool
+	}{
+		{"a table that looks like text", "text/plain; charset=utf-8", "text/csv", "text/csv", true},
+		{"a picture", "image/png", "image/png", "image/png", true},
+		{"a picture of another kind", "image/gif", "image/png", "image/gif", false},
+		{"a page that claims to be a picture", "text/html; charset=utf-8", "image/png", "text/html; charset=utf-8", false},
+	} {
+		got, ok := media.Declared(bus.Media{Path: "/p", MIME: c.found}, c.declared)
+		if got.MIME != c.want || got.Path != "/p" || ok != c.ok {
+			t.Errorf("%s: %+v, %v, want %s, %v", c.name, got, ok, c.want, c.ok)
 		}
 	}
 }

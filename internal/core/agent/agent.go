@@ -116,7 +116,9 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x turn.Extra) iter.
 				return
 			}
 		}
-		it := &envelope{in: in, key: a.engine.KeyOf(in), extra: x, ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
+		it := a.newEnvelope(ctx, in)
+		it.extra = x
+		it.out, it.done = make(chan bus.Outbound, 16), make(chan struct{})
 		if err := a.submit(it); err != nil { //nolint:contextcheck // the item carries it
 			yield(bus.Outbound{}, err)
 			return

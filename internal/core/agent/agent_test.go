@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -89,6 +90,7 @@ func newHouse(t *testing.T, model *llmtest.Script, tools ...tool.Tool) *house {
 		t.Fatal(err)
 	}
 	h.opts.Options = turn.Options{
+		Secrets:   &httpsafe.Registry{},
 		Workspace: h.ws, Tools: turn.Tools{Set: set}, Skills: skill.Open(skill.Options{Workspace: h.ws}), Version: "test", Location: time.UTC,
 		Models: turn.Models{
 			Runtime: func(_ context.Context, preset string) (turn.Runtime, error) {
@@ -112,7 +114,7 @@ func (h *house) start() *house {
 	if h.full != nil {
 		state = fullDisk{state, h.full}
 	}
-	if h.store, err = session.Open(session.Options{DataDir: h.dir, Store: state, Workspace: h.ws, Fsync: session.FsyncNever}); err != nil {
+	if h.store, err = session.Open(session.Options{DataDir: h.dir, Store: state, Workspace: h.ws, Secrets: h.opts.Secrets, Fsync: session.FsyncNever}); err != nil {
 		h.t.Fatal(err)
 	}
 	h.opts.Sessions = h.store

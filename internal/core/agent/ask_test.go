@@ -451,7 +451,6 @@ func TestQuestionAboutACall(t *testing.T) {
 	})
 	m := llmtest.NewScript(t, llmtest.Call("page", map[string]any{"text": "x"}), llmtest.Call("risky", map[string]any{"text": "x"}), llmtest.Reply("done"))
 	h := newHouse(t, m, page, risky)
-	h.opts.Secrets = &httpsafe.Registry{}
 	h.opts.Secrets.Add("key", httpsafe.NewSecret(key))
 	h.start()
 	if _, err := h.talk(in("1", "do it"), func(q bus.Outbound) {

@@ -45,7 +45,6 @@ func TestCallsAreShownAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	work := textTool("work", tool.Tool{}, func(context.Context, tool.Call, string) (tool.Result, error) { return tool.Text("ok"), nil })
 	h := newHouse(t, llmtest.NewScript(t), work)
-	h.opts.Secrets = &httpsafe.Registry{}
 	h.opts.Secrets.Add("key", httpsafe.NewSecret("sk-very-secret-value"))
 	pieces := []string{`{"text":"begin sk-very-`, `secret-value `}
 	for range 20_000 {

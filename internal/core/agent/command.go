@@ -211,7 +211,7 @@ func (c *Call) usageLine(ctx context.Context) string {
 // beside answers a command without waiting for the session.
 func (c *Call) beside(base context.Context) {
 	it := c.env
-	ctx, cancel := context.WithCancelCause(phrase.With(base, it.in.Language))
+	ctx, cancel := context.WithCancelCause(c.agent.toReader(base, it))
 	defer cancel(nil)
 	unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) }) //nolint:contextcheck // two lives meet here
 	defer unlink()
@@ -222,7 +222,7 @@ func (c *Call) beside(base context.Context) {
 	}
 	if err == nil {
 		it.Emit(bus.Outbound{
-			Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: c.agent.opts.Secrets.Redact(reply.Text), Plain: !reply.Markdown,
+			Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: reply.Text, Plain: !reply.Markdown,
 			Meta: it.in.Meta, Turn: &bus.Turn{SessionKey: it.key, StopReason: string(runner.Completed)},
 		})
 	}

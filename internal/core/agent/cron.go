@@ -52,7 +52,7 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	it := &envelope{in: in, key: a.engine.KeyOf(in), ctx: context.WithoutCancel(ctx)}
+	it := a.newEnvelope(context.WithoutCancel(ctx), in)
 	it.replyTo = &replyTo{a: a, q: unsolicited{a}, env: it}
 	return a.submit(it) //nolint:contextcheck // the item carries it
 }
@@ -132,7 +132,7 @@ func eventName(event string) string {
 // elsewhere sends to another chat and notes it in the conversation there, so
 // that an answer is understood.
 func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) error {
-	out.Text = a.opts.Secrets.Redact(out.Text)
+	out = turn.Redacted(a.opts.Secrets, out) // it goes past the door of this message
 	to, err := a.opts.Elsewhere(ctx, out)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/turn"
 )
@@ -16,15 +17,26 @@ type envelope struct {
 	ctx     context.Context   //nolint:containedctx // the asker's context, which travels with the message
 	out     chan bus.Outbound // 16 deep; a slow reader slows only its own turn
 	done    chan struct{}
-	err     error       // set before done is closed
-	extra   turn.Extra  // for its turn
-	replyTo *replyTo    // of a message from a queue, which has no out and done
-	left    bool        // its turn was interrupted, and nothing more is done about it
-	joined  []*envelope // messages from a queue that end with its turn
+	err     error          // set before done is closed
+	extra   turn.Extra     // for its turn
+	replyTo *replyTo       // of a message from a queue, which has no out and done
+	left    bool           // its turn was interrupted, and nothing more is done about it
+	joined  []*envelope    // messages from a queue that end with its turn
+	door    *turn.Outgoing // what is said passes it
 
 	host  *envelope    // in whose turn it may join
 	began time.Time    // when its turn began; guarded by mailboxes.mu until then
 	moved atomic.Int64 // how long after that something happened last, whatever the clock on the wall says; see Pulse
+}
+
+// newEnvelope puts a message into an envelope without a way back.
+func (a *Agent) newEnvelope(ctx context.Context, in bus.Inbound) *envelope {
+	return &envelope{in: in, key: a.engine.KeyOf(in), ctx: ctx, door: turn.NewOutgoing(a.opts.Secrets)}
+}
+
+// toReader is a context whose work speaks to the person who wrote a message.
+func (a *Agent) toReader(ctx context.Context, it *envelope) context.Context {
+	return phrase.InZone(phrase.With(ctx, it.in.Language), a.opts.Location)
 }
 
 // touch notes that the turn of the message moves.
@@ -38,6 +50,13 @@ func (it *envelope) message() turn.Message {
 // Emit implements sink.
 func (it *envelope) Emit(o bus.Outbound) {
 	it.touch()
+	for _, clean := range it.door.Pass(o) {
+		it.emit(clean)
+	}
+}
+
+// emit sends what has passed the door.
+func (it *envelope) emit(o bus.Outbound) {
 	o.Language = it.in.Language
 	if !turn.Scheduled(it.in) { // what a schedule says belongs to the chat that gets it
 		o.Session = it.key

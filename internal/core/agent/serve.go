@@ -35,7 +35,7 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 			return fmt.Errorf("receive messages: %w", err)
 		}
 		a.served.Store(in.Route.Channel, true)
-		it := &envelope{in: in, key: a.engine.KeyOf(in), ctx: context.WithoutCancel(ctx)}
+		it := a.newEnvelope(context.WithoutCancel(ctx), in)
 		it.replyTo = &replyTo{a: a, q: q, env: it}
 		switch err := a.submit(it); { //nolint:contextcheck // the item carries it
 		case errors.Is(err, turn.ErrClosed):
@@ -118,7 +118,7 @@ func (p *replyTo) end(err error) {
 	if err != nil && !stopped {
 		text := err.Error()
 		if !errors.Is(err, ErrBusy) {
-			text = p.a.opts.Secrets.Redact(explain.In(p.env.message().Reader(), err, phrase.In(p.env.in.Language, "the model")))
+			text = explain.In(p.env.message().Reader(), err, phrase.In(p.env.in.Language, "the model"))
 		}
 		p.env.Emit(bus.Outbound{
 			Kind: bus.Final, Route: p.env.in.Route, ReplyTo: p.env.in.Route.MessageID, Text: text, Plain: true, Meta: p.env.in.Meta,

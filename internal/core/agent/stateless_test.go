@@ -265,7 +265,6 @@ func TestFailureSaysWhatIsKept(t *testing.T) {
 	t.Parallel()
 	down := llmtest.Fail(&llm.Error{Kind: llm.ServerError, Provider: "p", Message: "the key sk-test-3f9a1c77d2 is tired"})
 	h := newHouse(t, llmtest.NewScript(t, down, down, down))
-	h.opts.Secrets = &httpsafe.Registry{}
 	if why := h.opts.Secrets.Add("key", httpsafe.NewSecret("sk-test-3f9a1c77d2")); why != "" {
 		t.Fatal(why)
 	}

@@ -19,7 +19,7 @@ import (
 // handle answers one message. The error is what its asker sees instead of a reply.
 // A message of a queue was accepted, so it waits while the disk is full.
 func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
-	ctx = phrase.With(ctx, it.in.Language)
+	ctx = a.toReader(ctx, it)
 	for pause := spacePause; ; pause = min(2*pause, spacePauseMax) {
 		err := a.attempt(ctx, act, it)
 		if it.replyTo == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {

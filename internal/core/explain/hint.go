@@ -57,7 +57,7 @@ func (h Hint) Call(name, arguments string) string {
 	case "glob", "grep":
 		return name + ` "` + text.Ellipsis(str("pattern"), h.Chars) + `"`
 	case "exec":
-		return "$ " + text.Ellipsis(FirstLine(str("command"), 400), h.Chars)
+		return "$ " + text.Ellipsis(text.FirstLine(str("command"), 400), h.Chars)
 	case "web_search":
 		return `search "` + text.Ellipsis(str("query"), h.Chars) + `"`
 	case "web_fetch":
@@ -67,7 +67,7 @@ func (h Hint) Call(name, arguments string) string {
 		name = server + "::" + tool
 	}
 	if s := firstString(arguments); s != "" {
-		return name + `("` + text.Ellipsis(FirstLine(s, 400), h.Chars) + `")`
+		return name + `("` + text.Ellipsis(text.FirstLine(s, 400), h.Chars) + `")`
 	}
 	return name
 }
@@ -91,12 +91,6 @@ func firstString(arguments string) string {
 		}
 	}
 	return ""
-}
-
-// FirstLine is the first line of a text, at most n characters of it.
-func FirstLine(s string, n int) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return text.Ellipsis(line, n)
 }
 
 // CodeBlock is a text as Markdown shows it unchanged: between more backticks

@@ -117,7 +117,7 @@ func (c DreamChat) version(ctx context.Context, sha string) string {
 		return unknownVersion(ctx, sha, err)
 	}
 	var b strings.Builder
-	b.WriteString(phrase.Of(ctx, "Version %s of %s: %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(timeLayout), text.Label(commit.Subject, 0)))
+	b.WriteString(phrase.Of(ctx, "Version %s of %s: %s\n", gitstore.Short(commit.ID), phrase.Moment(ctx, commit.Time), text.Label(commit.Subject, 0)))
 	for _, f := range change.Files {
 		b.WriteString(phrase.Of(ctx, "- %s: +%d -%d lines\n", text.Label(f.Path, 0), f.Added, f.Removed))
 	}
@@ -253,7 +253,7 @@ func (c DreamChat) list(ctx context.Context) string {
 	var b strings.Builder
 	b.WriteString(phrase.Of(ctx, "Versions:\n"))
 	for _, commit := range found {
-		fmt.Fprintf(&b, "- %s %s %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(timeLayout), text.Label(commit.Subject, 0))
+		fmt.Fprintf(&b, "- %s %s %s\n", gitstore.Short(commit.ID), phrase.Moment(ctx, commit.Time), text.Label(commit.Subject, 0))
 	}
 	b.WriteString(phrase.Of(ctx, "/dream-restore SHA goes back to before a version, /dream-restore SHA --only undoes just that one."))
 	return b.String()

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
@@ -203,11 +204,11 @@ func (r Replayed) String() string {
 		b.WriteString("The end of the recording is missing.\n")
 	}
 	for i, t := range r.Turns {
-		fmt.Fprintf(&b, "\nTurn %d: %s\n", i+1, firstWords(t.Text))
+		fmt.Fprintf(&b, "\nTurn %d: %s\n", i+1, text.Label(t.Text, 100))
 		if t.Error != "" {
-			fmt.Fprintf(&b, "  ended with: %s\n", firstWords(t.Error))
+			fmt.Fprintf(&b, "  ended with: %s\n", text.Label(t.Error, 100))
 		} else {
-			fmt.Fprintf(&b, "  answer: %s\n", firstWords(t.Reply))
+			fmt.Fprintf(&b, "  answer: %s\n", text.Label(t.Reply, 100))
 		}
 	}
 	if len(r.Differences) == 0 {
@@ -226,12 +227,4 @@ func count(n int, what string) string {
 		what += "s"
 	}
 	return strconv.Itoa(n) + " " + what
-}
-
-func firstWords(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > 100 {
-		s = string(r[:99]) + "…"
-	}
-	return s
 }

@@ -5,9 +5,9 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -87,11 +87,7 @@ const (
 func endRepeated(ctx context.Context, r *run, it *Iteration, said string) (next, error) {
 	said = strings.TrimSpace(r.fragments + it.glue + said)
 	if piece, all := repeats([]byte(said), whenCut()); piece > 0 {
-		keep := len(said) - all + piece
-		for keep > 0 && !utf8.RuneStart(said[keep]) {
-			keep--
-		}
-		said = strings.TrimSpace(said[:keep])
+		said = strings.TrimSpace(text.CutBytes(said, len(said)-all+piece))
 	}
 	r.fragments = ""
 	r.transient = nil

@@ -95,7 +95,7 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 		if ev.Kind == llm.TextDelta || ev.Kind == llm.ReasoningDelta || ev.Kind == llm.Done {
 			if room := r.Limits.AnswerBytes - size; len(piece) > room {
 				if ev.Kind != llm.ReasoningDelta {
-					feed(strings.ToValidUTF8(piece[:room], ""))
+					feed(text.CutBytes(piece, room))
 				}
 				visible, reasoning := f.Close()
 				r.emit(ctx, it, &raw, &thought, visible, reasoning)

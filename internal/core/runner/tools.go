@@ -299,10 +299,10 @@ func (r *run) fatalTool(ctx context.Context, it *Iteration, fatal error) (next, 
 
 func (r *run) event(it *Iteration, p prepared, f finished) {
 	said := f.res.Content.String()
-	e := ToolEvent{CallID: p.call.ID, Name: p.call.Name, OK: !f.res.IsError, Detail: text.Cut(firstLine(said), 120), Receipt: receipt(p, f, len(said))}
+	e := ToolEvent{CallID: p.call.ID, Name: p.call.Name, OK: !f.res.IsError, Detail: text.Cut(text.FirstLine(said, 0), 120), Receipt: receipt(p, f, len(said))}
 	it.Events = append(it.Events, e)
 	if f.res.Code == tool.DeniedApproval && f.res.IsError && r.res.Refused == "" {
-		why, _, _ := strings.Cut(firstLine(said), ". It was not run")
+		why, _, _ := strings.Cut(text.FirstLine(said, 0), ". It was not run")
 		r.res.Refused = p.call.Name + ": " + text.Cut(strings.TrimPrefix(why, "Error: "), 400)
 	}
 	r.res.Tools = append(r.res.Tools, e)
@@ -326,11 +326,6 @@ func receipt(p prepared, f finished, size int) bus.Receipt {
 		}
 	}
 	return rc
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return line
 }
 
 // withoutSecrets takes known secrets out of what the model said and of the

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
@@ -16,6 +17,7 @@ type batch struct {
 	j       *journal
 	now     time.Time
 	turn    string
+	secrets *httpsafe.Registry
 	buf     []byte
 	recs    []Record
 	offsets []int64
@@ -34,6 +36,7 @@ func (b *batch) records(recs []Record) error {
 		if r.TurnID == "" {
 			r.TurnID = b.turn
 		}
+		r = r.redacted(b.secrets)
 		at := b.next()
 		buf, err := r.appendLine(b.buf)
 		if err != nil {

@@ -35,6 +35,7 @@ type Notice struct {
 // that is too long loses its diffs, or is left out.
 func (s *Session) Note(n TurnNote) error {
 	raw, err := json.Marshal(n)
+	raw = s.store.opt.Secrets.RedactJSON(raw)
 	if len(raw) > maxNote {
 		edits := make([]bus.Edit, len(n.Edits))
 		for i, e := range n.Edits {
@@ -43,6 +44,7 @@ func (s *Session) Note(n TurnNote) error {
 		}
 		n.Edits = edits
 		raw, err = json.Marshal(n)
+		raw = s.store.opt.Secrets.RedactJSON(raw)
 	}
 	if err != nil {
 		return fmt.Errorf("note of a turn: %w", err)

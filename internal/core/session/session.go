@@ -325,7 +325,7 @@ func (s *Session) batch(turn string) *batch {
 	if turn == "" && s.j.meta.open != nil {
 		turn = s.j.meta.open.ID
 	}
-	return &batch{j: s.j, now: s.store.opt.Now(), turn: turn}
+	return &batch{j: s.j, now: s.store.opt.Now(), turn: turn, secrets: s.store.opt.Secrets}
 }
 
 // syncIf syncs when the store's policy is one of those given.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
@@ -55,6 +56,9 @@ type Options struct {
 	// Foreign reports that a file came from outside; it is never taken over. May
 	// be nil.
 	Foreign func(path string) bool
+	// Secrets are taken out of the words of all records and notes before they are
+	// kept. May be nil.
+	Secrets *httpsafe.Registry
 
 	Fsync        Fsync
 	MaxLive      int           // sessions kept in memory while unused; default 64

@@ -81,7 +81,7 @@ func failed(res runner.Result) bool { return res.Stop == runner.ModelError && re
 
 // outcome is the summary of the turn, and what the person reads.
 func (t *Turn) outcome(res runner.Result) (sum *bus.Turn, said string) {
-	sum, said = t.summary(res), t.engine.secrets.Redact(res.Text)
+	sum, said = t.summary(res), res.Text
 	if failed(res) {
 		sum.Error = t.explain(res.Err)
 		said = strings.TrimSpace(said + "\n\n" + sum.Error) // after what there was of the answer, if it was not streamed
@@ -107,7 +107,7 @@ func (t *Turn) summary(res runner.Result) *bus.Turn {
 		StopReason: string(res.Stop),
 		Iterations: res.Requests,
 		Truncated:  res.Cut,
-		Refused:    t.engine.secrets.Redact(res.Refused),
+		Refused:    res.Refused,
 		Usage: bus.Usage{
 			Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached,
 			Estimated: res.Usage.Estimated,

@@ -42,7 +42,6 @@ func (t *Turn) shownGoal() *bus.Goal {
 	if g.Status == "" {
 		return nil
 	}
-	g.Objective, g.Summary, g.Recap = t.engine.secrets.Redact(g.Objective), t.engine.secrets.Redact(g.Summary), t.engine.secrets.Redact(g.Recap)
 	return &g
 }
 

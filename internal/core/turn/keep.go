@@ -34,12 +34,12 @@ func (t *Turn) record(_ context.Context, msgs ...llm.Message) error {
 func (t *Turn) failure(m llm.Message) string {
 	said := m.Content.String()
 	if _, fatal := errors.AsType[*tool.FatalError](t.err); fatal || t.err == nil {
-		return t.engine.secrets.Redact(said)
+		return said
 	}
 	if said == runner.NoAnswer {
 		said = ""
 	}
-	return strings.TrimSpace(t.engine.secrets.Redact(said) + "\n\n" + t.explain(t.err))
+	return strings.TrimSpace(said + "\n\n" + t.explain(t.err))
 }
 
 // explain says in words for the person why the turn failed.
@@ -48,12 +48,11 @@ func (t *Turn) explain(err error) string {
 	if t.msg.In.Stateless || t.msg.In.Event != "" { // there is no conversation to go on with, or it is another one
 		say = explain.In
 	}
-	return t.engine.secrets.Redact(say(t.msg.Reader(), err, t.rt.Display))
+	return say(t.msg.Reader(), err, t.rt.Display)
 }
 
 // stored is a message of the turn as it is kept.
 func (t *Turn) stored(m llm.Message) session.Record {
-	m.Content.Text = t.engine.secrets.Redact(m.Content.Text)
 	rec := session.Record{Message: transcript.Storable(m)}
 	if m.Role == llm.ToolRole {
 		c := t.progress.of(m.ToolCallID)

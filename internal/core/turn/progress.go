@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +56,6 @@ type progress struct {
 	diffs    int
 	notices  []session.Notice
 	outside  []bus.Read
-	printed  map[string]*httpsafe.Stream // of commands that run
 }
 
 // ended is what is noted about a call that has ended.
@@ -84,33 +82,14 @@ func (p *progress) saw(what string) {
 	p.outside = p.outside[max(0, len(p.outside)-outsideMost):]
 }
 
-// explain completes what a question says about its call, credentials taken out.
+// explain completes what a question says about its call.
 func (p *progress) explain(d *bus.Detail) {
 	if d == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	d.Command = p.secrets.Redact(d.Command)
-	d.Diff = p.secrets.Redact(d.Diff)
 	d.Outside = slices.Clone(p.outside)
-	if args := []byte(p.secrets.Redact(string(d.Arguments))); json.Valid(args) {
-		d.Arguments = args
-	}
-}
-
-// prints is a piece of what a command prints, credentials taken out; they may lie
-// across two pieces.
-func (p *progress) prints(call, piece string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.printed == nil {
-		p.printed = map[string]*httpsafe.Stream{}
-	}
-	if p.printed[call] == nil {
-		p.printed[call] = p.secrets.Stream()
-	}
-	return p.printed[call].Push(piece)
 }
 
 // of is what was noted about a call.
@@ -190,12 +169,6 @@ func (p *progress) publish(ctx context.Context, o bus.Outbound) error {
 	}
 	if o.Kind == bus.ToolOutput {
 		o.Route = p.route
-		o.Text = p.prints(o.Tool.CallID, o.Text)
-		if o.Text == "" {
-			return nil
-		}
-	} else {
-		o.Text = p.secrets.Redact(o.Text)
 	}
 	p.edited(o.Edits)
 	p.emit(o)
@@ -227,7 +200,7 @@ func (p *progress) hooks() runner.Hooks {
 
 func (p *progress) notice(ctx context.Context, s string, brief bool) {
 	// The runner and the model do not know who reads it.
-	s = phrase.Recognize(phrase.From(ctx), p.secrets.Redact(s))
+	s = phrase.Recognize(phrase.From(ctx), s)
 	if !brief {
 		p.noticed(s)
 	}
@@ -242,7 +215,7 @@ func (p *progress) beforeTools(_ context.Context, it *runner.Iteration) {
 
 	said := strings.TrimSpace(it.Response.Message.Content.String())
 	if said != "" && !p.streams {
-		p.send(bus.Outbound{Kind: bus.Progress, Text: p.secrets.Redact(said)})
+		p.send(bus.Outbound{Kind: bus.Progress, Text: said})
 	}
 	p.send(bus.Outbound{Kind: bus.ToolHint, Text: p.hint.Calls(it.Calls)})
 }
@@ -258,16 +231,16 @@ func addUsage(total *bus.Usage, u llm.Usage) {
 func (p *progress) began(c tool.Call) {
 	p.send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{
 		CallID: c.ID, Name: c.Name, Phase: "start",
-		Arguments: p.secrets.Redact(string(c.Input)),
+		Arguments: string(c.Input),
 		Label:     p.hint.Call(c.Name, string(c.Input)),
 	}})
 }
 
 func (p *progress) afterTool(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
 	p.ended(c.ID, took, r.IsError && r.Code.Denied())
-	said := p.secrets.Redact(r.Content.String())
+	said := p.secrets.Redact(r.Content.String()) // before it is cut, which would hide a part of a secret
 	ev := &bus.Tool{
-		CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
+		CallID: c.ID, Name: c.Name, Phase: "end", Detail: text.FirstLine(said, 120), DurationMS: took.Milliseconds(),
 		Label: p.hint.Call(c.Name, string(c.Input)), Outcome: explain.Outcome(r), Output: explain.FailedOutput(r, said),
 		Result: text.Cut(said, resultBytes), Untrusted: r.Untrusted,
 	}
@@ -282,24 +255,20 @@ func (p *progress) afterTool(_ context.Context, c tool.Call, r tool.Result, took
 
 // hostedTool shows a tool that the provider runs itself.
 func (p *progress) hostedTool(_ context.Context, _ *runner.Iteration, c llm.ToolPart) {
-	asked, found := p.secrets.Redact(c.Arguments), p.secrets.Redact(c.Result)
 	p.send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{
-		CallID: c.ID, Name: c.Name, Phase: c.Phase, Arguments: asked, Detail: found,
-		Label: strings.TrimSpace(c.Name + " " + asked), Hosted: true,
+		CallID: c.ID, Name: c.Name, Phase: c.Phase, Arguments: c.Arguments, Detail: c.Result,
+		Label: strings.TrimSpace(c.Name + " " + c.Arguments), Hosted: true,
 	}})
 }
 
 // stream adds the hooks that show an answer and its calls while the model writes them.
 func (p *progress) stream(h *runner.Hooks) {
-	said, thought := p.secrets.Stream(), p.secrets.Stream()
 	show := func(kind bus.Kind, s string) {
 		if s != "" {
 			p.send(bus.Outbound{Kind: kind, Text: s, StreamID: p.streamID(p.segment)})
 		}
 	}
 	end := func(o bus.Outbound) {
-		show(bus.Reasoning, thought.Flush())
-		show(bus.Delta, said.Flush())
 		if p.hasAnswered() {
 			return // no text was shown in this segment
 		}
@@ -310,10 +279,10 @@ func (p *progress) stream(h *runner.Hooks) {
 	h.ToolDelta = (&callStream{secrets: p.secrets, send: p.send}).add
 	h.Delta = func(_ context.Context, _ *runner.Iteration, s string) {
 		if !p.hasAnswered() {
-			show(bus.Delta, said.Push(s))
+			show(bus.Delta, s)
 		}
 	}
-	h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Reasoning, thought.Push(s)) }
+	h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Reasoning, s) }
 	h.DeltaEnd = func(_ context.Context, resuming bool) { end(bus.Outbound{Resuming: resuming}) }
 	h.DeltaVoid = func(context.Context) { end(bus.Outbound{Resuming: true, Void: true}) }
 }

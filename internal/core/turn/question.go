@@ -39,9 +39,9 @@ func (t *Turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	}
 	q.Code = newCode()
 	in := t.msg.In
-	q.Text = t.engine.secrets.Redact(q.Text)
 	t.progress.explain(q.Detail)
-	wait := t.around.Ask(q) // open before it is shown: an answer may come at once
+	q = redactedQuestion(t.engine.secrets, q) // the answer names an option as it was shown
+	wait := t.around.Ask(q)                   // open before it is shown: an answer may come at once
 	t.msg.Sink.Emit(bus.Outbound{Kind: bus.Ask, Route: in.Route, ReplyTo: in.Route.MessageID, Text: q.Text, Question: &q, Meta: in.Meta})
 
 	var answer Message

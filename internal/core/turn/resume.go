@@ -75,7 +75,7 @@ func (e *Engine) stored(m Message, p transcript.Past) (bus.Outbound, bool) {
 	plain := true
 	switch {
 	case p.Answered && p.Reply != nil:
-		text, plain = e.secrets.Redact(*p.Reply), false
+		text, plain = *p.Reply, false
 		if p.Failed {
 			turn.Error = text
 		}

@@ -59,6 +59,11 @@ func (t *Turn) ChangedModel(rt Runtime) {
 // tell hands an event about a message to all handlers. One that panics does not
 // keep it from the others.
 func (e *Engine) tell(m Message, ev RuntimeEvent) {
+	ev.Turn, ev.Goal = redactedTurn(e.secrets, ev.Turn), redactedGoal(e.secrets, ev.Goal) // a program hears it past the door
+	if ev.Question != nil {
+		q := redactedQuestion(e.secrets, *ev.Question)
+		ev.Question = &q
+	}
 	ev.At, ev.Route, ev.SessionKey, ev.SenderID, ev.Meta = e.now(), m.In.Route, m.Key, m.In.SenderID, m.In.Meta
 	for _, handle := range e.opts.Events.Runtime {
 		func() {

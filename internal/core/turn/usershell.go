@@ -40,7 +40,7 @@ func (t *Turn) Shell(ctx context.Context, seen bool) error {
 	t.enterProject(ctx)
 	line := strings.TrimSpace(in.Text)
 	err := t.sess.Append(session.Record{
-		Message: llm.Message{Role: llm.User, Content: llm.Text("!" + t.engine.secrets.Redact(line))}, Time: in.At,
+		Message: llm.Message{Role: llm.User, Content: llm.Text("!" + line)}, Time: in.At,
 		InboundID: in.ID, SenderID: in.SenderID, TurnID: t.id, Command: true, Event: eventShell,
 	})
 	if err == nil {
@@ -56,7 +56,7 @@ func (t *Turn) Shell(ctx context.Context, seen bool) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return StopError(cause)
 	}
-	t.shellReply(explain.CodeBlock(t.engine.secrets.Redact(res.Content.String())), t.id)
+	t.shellReply(explain.CodeBlock(res.Content.String()), t.id)
 	return nil
 }
 
@@ -87,6 +87,7 @@ func (t *Turn) runShell(ctx context.Context, line string) tool.Result {
 		res = tool.Fail(tool.Internal, "%v", err)
 	}
 	h.AfterTool(ctx, c, res, time.Since(begun))
+	res.Content = llm.Text(t.engine.secrets.Redact(res.Content.String())) // no run of the runner has seen it
 	return res
 }
 
@@ -101,7 +102,7 @@ func (e *Engine) userShell() func(ctx context.Context, c tool.Call, command stri
 
 // keepShell keeps what came out, for people and for the model, in one write.
 func (t *Turn) keepShell(ctx context.Context, line, turn string, res tool.Result) error {
-	out := t.engine.secrets.Redact(res.Content.String())
+	out := res.Content.String()
 	about := &session.RuntimeContext{Version: 1, Sources: []string{"time", "route"}}
 	told := prompt.EscapeMarkers(out)
 	if res.Untrusted {
@@ -112,7 +113,8 @@ func (t *Turn) keepShell(ctx context.Context, line, turn string, res tool.Result
 	if t.folder.project.Dir != "" {
 		where = " in " + prompt.Path(t.folder.project.Dir)
 	}
-	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, prompt.EscapeMarkers(t.engine.secrets.Redact(line)), told)
+	line = t.engine.secrets.Redact(line) // before markers are escaped, which may be a part of one
+	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, prompt.EscapeMarkers(line), told)
 	rec := func(role llm.Role, text string) session.Record {
 		return session.Record{Message: llm.Message{Role: role, Content: llm.Text(text)}, TurnID: turn, Event: eventShell}
 	}
@@ -155,7 +157,7 @@ func (t *Turn) shellAgain(ctx context.Context) error {
 
 func (t *Turn) shellReply(text, turn string) {
 	t.msg.Sink.Emit(bus.Outbound{
-		Kind: bus.Final, Route: t.msg.In.Route, ReplyTo: t.msg.In.Route.MessageID, Text: t.engine.secrets.Redact(text), Meta: t.msg.In.Meta,
+		Kind: bus.Final, Route: t.msg.In.Route, ReplyTo: t.msg.In.Route.MessageID, Text: text, Meta: t.msg.In.Meta,
 		Turn: &bus.Turn{
 			ID: turn, SessionKey: t.key, StopReason: string(runner.Completed), Tools: []string{"exec"},
 			DurationMS: t.engine.now().Sub(t.begun).Milliseconds(),

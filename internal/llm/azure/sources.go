@@ -19,6 +19,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/oauth"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -108,8 +109,7 @@ func (s *signer) commandLine(ctx context.Context) (token, error) {
 	case errors.Is(err, exec.ErrNotFound):
 		return token{}, errNotHere
 	case ok:
-		line, _, _ := strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
-		return token{}, errors.New(httpsafe.RedactSecrets(line))
+		return token{}, errors.New(httpsafe.RedactSecrets(text.FirstLine(string(exit.Stderr), 0)))
 	case err != nil:
 		return token{}, err
 	}

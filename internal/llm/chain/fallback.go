@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -262,7 +263,7 @@ func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err
 			clock.again(heartbeat)
 		case llm.Done:
 			outcome = nil
-			if !run.settle(i) {
+			if !run.settle(ctx, i) {
 				return true, nil
 			}
 			if i > 0 && ev.Response != nil {
@@ -309,7 +310,7 @@ func (run *fallbackRun) next(ctx context.Context, i int, e *llm.Error) bool {
 
 // settle remembers which link answered and tells the user if that is news;
 // false means that the caller stopped reading.
-func (run *fallbackRun) settle(i int) bool {
+func (run *fallbackRun) settle(ctx context.Context, i int) bool {
 	who := run.req.SessionKey
 	if who == "" {
 		who = run.req.TurnID
@@ -328,18 +329,18 @@ func (run *fallbackRun) settle(i int) bool {
 	if who != "" {
 		run.f.told.Put(who, i)
 	}
-	return run.yield(llm.Event{Kind: llm.Waiting, Text: run.notice(i)}, nil)
+	return run.yield(llm.Event{Kind: llm.Waiting, Text: run.notice(ctx, i)}, nil)
 }
 
 // notice tells who answered, and what the trouble with the first link was.
-func (run *fallbackRun) notice(i int) string {
+func (run *fallbackRun) notice(ctx context.Context, i int) string {
 	answered := "Answered by " + run.f.links[i].Name
 	for _, j := range run.f.order("") {
 		if e := run.failures[j]; e != nil {
 			return fmt.Sprintf("%s, because %s %s.", answered, run.f.links[j].Name, complaint(e.Kind))
 		}
 		if p, ok := run.paused[j]; ok {
-			return fmt.Sprintf("%s, because %s %s; it is tried again after %s.", answered, run.f.links[j].Name, complaint(p.Kind), p.Until.Local().Format("15:04"))
+			return fmt.Sprintf("%s, because %s %s; it is tried again after %s.", answered, run.f.links[j].Name, complaint(p.Kind), phrase.Clock(ctx, p.Until))
 		}
 	}
 	return answered + "."

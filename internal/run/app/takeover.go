@@ -53,7 +53,7 @@ func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, 
 	}
 	everywhere := allOrigins(loaded, o.Log)
 	store, err := session.Open(session.Options{
-		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.Foreign, Now: o.Now, Log: o.Log,
+		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.Foreign, Secrets: o.Secrets, Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open sessions: %w", err)

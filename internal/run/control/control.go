@@ -33,6 +33,18 @@ type Status struct {
 	Queue    journal.Status   `json:"queue"`
 	Channels []deliver.Status `json:"channels"`
 	Jobs     int              `json:"jobs"`
+
+	// Wrong says part by part what Problems lists. It does not leave the process.
+	Wrong Wrong `json:"-"`
+}
+
+// Wrong is what is wrong with the parts of a gateway, "" for a part that is well.
+type Wrong struct {
+	Agent    string
+	Schedule string
+	Model    string
+	Disk     string
+	Config   string // why the newest configuration is not used
 }
 
 // WantedLink asks for a way to the pages.

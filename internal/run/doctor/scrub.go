@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 )
 
@@ -32,7 +33,7 @@ func (i *inspection) sessions(ctx context.Context) {
 	}
 	if err != nil {
 		i.found(Check{
-			ID: id, Severity: Low, Detail: "some stored conversations cannot be searched for keys: " + firstLine(err.Error()),
+			ID: id, Severity: Low, Detail: "some stored conversations cannot be searched for keys: " + text.FirstLine(err.Error(), 0),
 			Fix: "repair or remove the files in the message",
 		})
 	}
@@ -54,11 +55,6 @@ func (i *inspection) sessions(ctx context.Context) {
 			return errors.Join(errs...)
 		},
 	})
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return s
 }
 
 // blank is a text that stands for a key and is as long.

@@ -18,7 +18,7 @@ type step struct {
 
 func (o office) connect(action, payload string) (s step, err error) {
 	o.t.Helper()
-	out, err := o.api.Do(o.t.Context(), "settings.channel.connect."+action, json.RawMessage(payload))
+	out, _, err := o.api.Do(o.t.Context(), "settings.channel.connect."+action, json.RawMessage(payload))
 	if err == nil {
 		o.must(json.Unmarshal(out, &s))
 	}

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/settings"
 	"github.com/nanobot-go/nanobot/internal/web"
-	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // Fork gives tests what the WebSocket channel is lent.
@@ -21,7 +21,7 @@ func Fork(ctx context.Context, g *Gateway, from, to bus.Route, beforeUser int, t
 
 // ChooseScope is setScope of the WebSocket channel.
 func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode string, remote bool) (gotPath, gotMode string, err error) {
-	s, err := g.web.setScope(ctx, chat, socket.Scope{Path: path, Mode: mode}, remote)
+	s, err := g.web.setScope(ctx, chat, guard.Scope{Path: path, Mode: mode}, remote)
 	return s.Path, s.Mode, err
 }
 
@@ -39,8 +39,7 @@ func SettingsAPI(tb testing.TB, g *Gateway, during func()) *web.Desk {
 		}
 		return g.try(ctx, next)
 	}
-	reads, actions := settings.New(o)
-	desk, err := web.NewDesk(g.log, web.Routes{Reads: reads, Actions: actions})
+	desk, err := web.NewDesk(g.log, settings.New(o)...)
 	if err != nil {
 		tb.Fatal(err)
 	}

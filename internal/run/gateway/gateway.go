@@ -174,7 +174,7 @@ func (g *Gateway) configuration() (*config.Loaded, error) {
 	if file, err := config.Locate(g.o.file()); err == nil {
 		g.stamp = stampOf(file)
 	}
-	g.o.Log = withNotes(g.o.Log, func() { publish(g.directory, "log", nil) })
+	g.o.Log = withNotes(g.o.Log, func() { publish(g.directory, web.TopicLog, nil) })
 	loaded, workspace, err := app.Load(&g.o.Options)
 	if err != nil {
 		return nil, err

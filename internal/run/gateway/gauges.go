@@ -3,38 +3,14 @@ package gateway
 import (
 	"context"
 
-	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
-// gauges are looked up when the metrics are read.
+// gauges are looked up when the metrics are read: the status, and what is counted for
+// them alone because it is not cheap.
 func (g *Gateway) gauges(r *api.Reading) {
 	s := g.Status()
-	r.Gauge("nanobot_turns_running", "Turns that run now.", float64(s.Agent.Turns))
-	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(s.Queue.Inbound), "direction", "in")
-	out := 0
-	for _, n := range s.Queue.Outbound {
-		out += n
-	}
-	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(out), "direction", "out")
-	for i := range s.Channels {
-		c := &s.Channels[i]
-		up := 0.0
-		if c.State == deliver.Running {
-			up = 1
-		}
-		r.Gauge("nanobot_channel_up", "Whether a channel is connected.", up, "channel", c.Name)
-		r.Counter("nanobot_channel_restarts_total", "How often a channel was connected again.", float64(c.Restarts), "channel", c.Name)
-		r.Counter("nanobot_received_total", "Messages that came in.", float64(c.Received), "channel", c.Name)
-		r.Counter("nanobot_denied_total", "Messages of people who may not talk to us.", float64(c.Denied), "channel", c.Name)
-		r.Counter("nanobot_outbound_retries_total", "Attempts to send something again.", float64(c.Retries), "channel", c.Name)
-		if c.Name == "websocket" {
-			r.Gauge("nanobot_ws_clients", "Connections of the socket.", float64(c.Clients))
-		}
-		const name, help = "nanobot_deliveries_total", "Messages that were delivered, or could not be."
-		r.Counter(name, help, float64(c.Sent), "channel", c.Name, "status", "delivered")
-		r.Counter(name, help, float64(c.Failed), "channel", c.Name, "status", "failed")
-	}
+	s.Measure(r)
 	gen := g.state.snapshot().agent
 	if gen == nil {
 		return

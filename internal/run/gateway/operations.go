@@ -22,10 +22,9 @@ import (
 // subjects are what web clients read and change: of the gateway itself, its settings
 // and devices, and of the agent.
 func (g *Gateway) subjects() []web.Subject {
-	reads, actions := settings.New(g.settings())
 	log := subject.Log{File: func() string { return LogFile(g.state.config()) }, Secrets: g.secrets}
-	return append(g.web.subjects(),
-		web.Routes{Reads: reads, Actions: actions},
+	all := append(g.web.subjects(), settings.New(g.settings())...)
+	return append(all,
 		log,
 		subject.Operations{
 			Status: func(ctx context.Context) any {

@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/control"
+	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/auth"
 	"github.com/nanobot-go/nanobot/internal/web/pages"
 	"github.com/nanobot-go/nanobot/internal/web/socket"
@@ -43,7 +44,7 @@ func newPages(g *Gateway) *webPages {
 	p.auth = auth.New(auth.Options{
 		Store: store.Under(app.State(g.state.config(), g.log), string(datadir.WebUI)), Log: g.log, Now: g.o.Now,
 		Site:    p.site,
-		Changed: func() { g.topics.soon("devices") },
+		Changed: func() { g.topics.soon(web.TopicDevices) },
 		Tell: func(ctx context.Context, s phrase.Sentence) {
 			g.background.Go(func() { g.mail.tellOwner(ctx, s) })
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/run/app"
+	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
@@ -55,7 +56,7 @@ func (q *asking) keep(ev turn.RuntimeEvent) {
 	if err := q.answers.Add(context.Background(), a); err != nil {
 		q.log.Warn("an answer cannot be recorded", "session", a.Key, "err", err)
 	}
-	q.topics.Publish("questions", nil)
+	q.topics.Publish(web.TopicQuestions, nil)
 }
 
 // what is a call in one text.

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
@@ -85,7 +86,7 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 	}
 	g.reportDisabled(ctx, fresh)
 	keepGood(ctx, fresh, g.log)
-	for _, topic := range []string{"settings", "channels", "mcp", "budget"} {
+	for _, topic := range []string{web.TopicSettings, web.TopicChannels, web.TopicMCP, web.TopicBudget} {
 		g.topics.Publish(topic, nil)
 	}
 	return nil

@@ -11,19 +11,17 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/core/turn/owntool"
 	"github.com/nanobot-go/nanobot/internal/guard"
-	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
 // setScope chooses the folder that a chat of web clients works in.
-func (w *webClients) setScope(ctx context.Context, chat bus.Route, want socket.Scope, remote bool) (socket.Scope, error) {
+func (w *webClients) setScope(ctx context.Context, chat bus.Route, want guard.Scope, remote bool) (guard.Scope, error) {
 	a, err := w.state.current(ctx)
 	if err != nil {
-		return socket.Scope{}, err
+		return guard.Scope{}, err
 	}
 	w.scoping.Lock() // between the look and the change
 	defer w.scoping.Unlock()
-	now, err := a.SetScope(ctx, chat, guard.Scope(want), remote)
-	return socket.Scope(now), err
+	return a.SetScope(ctx, chat, want, remote)
 }
 
 // setModel chooses the model of a chat, as /model does.

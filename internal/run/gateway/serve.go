@@ -20,12 +20,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
-	"github.com/nanobot-go/nanobot/internal/chat/deliver"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 	"github.com/nanobot-go/nanobot/internal/web/api"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 // front answers HTTP beside the channels: health and the API.
@@ -105,7 +105,7 @@ func (f *front) renew(a *app.App) error {
 // it needs a good key; without one only health is answered there.
 func (f *front) serves(cfg config.Config) bool {
 	l := f.listener
-	return l == nil || api.Loopback(l.Addr()) || api.Strong(cfg.API.APIKey)
+	return l == nil || api.Loopback(l.Addr()) || auth.Strong(cfg.API.APIKey)
 }
 
 // Handler answers everything: the API, health and the channels that receive by
@@ -188,32 +188,8 @@ func (f *front) deleteSession(ctx context.Context, key string) (bool, error) {
 
 // health is what /readyz tells.
 func (g *Gateway) health(context.Context) api.Report {
-	s := g.status()
-	var r api.Report
-	add := func(name string, ok, optional bool, detail string) {
-		r.Checks = append(r.Checks, api.Check{Name: name, OK: ok, Optional: optional, Detail: detail})
-	}
-	stuck := ""
-	if len(s.Agent.Stuck) > 0 {
-		stuck = fmt.Sprintf("has not moved for %s: %s", stuckAfter, s.Agent.Stuck)
-	}
-	add("agent", s.Model != "" && stuck == "", false, stuck)
-	queue := ""
-	if s.Queue.Err != nil {
-		queue = s.Queue.Err.Error()
-	}
-	add("queue", s.Queue.Err == nil, false, queue)
-	add("schedule", s.schedule == "", s.Ready, s.schedule) // a file that has to be mended is no reason to send no clients here
-	add("model", s.model == "", true, s.model)
-	add("disk", s.disk == "", true, s.disk) // messages that cannot be kept are the queue's matter
-	for _, c := range s.Channels {
-		if c.Enabled {
-			add("channel "+c.Name, c.State == deliver.Running, true, c.Error)
-		}
-	}
-	rejected := g.state.snapshot().rejected
-	add("configuration", rejected == "", true, rejected)
-	return r
+	s := g.Status()
+	return s.Report()
 }
 
 // settled is how long a start must last to count as good.

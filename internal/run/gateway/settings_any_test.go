@@ -32,7 +32,7 @@ func (o office) clean(what, body string) {
 // doErr carries out an action that must not work and returns the refusal.
 func (o office) doErr(name, payload string) *web.Error {
 	o.t.Helper()
-	out, err := o.api.Do(o.t.Context(), name, json.RawMessage(payload))
+	out, _, err := o.api.Do(o.t.Context(), name, json.RawMessage(payload))
 	e, ok := errors.AsType[*web.Error](err)
 	if !ok {
 		o.t.Fatalf("%s %s = %s %v", name, payload, out, err)

@@ -61,7 +61,7 @@ func (o office) file() string {
 // do carries out an action that must work.
 func (o office) do(name, payload string) map[string]any {
 	o.t.Helper()
-	out, err := o.api.Do(o.t.Context(), name, json.RawMessage(payload))
+	out, _, err := o.api.Do(o.t.Context(), name, json.RawMessage(payload))
 	if err != nil {
 		o.t.Fatalf("%s %s: %v", name, payload, err)
 	}
@@ -74,7 +74,7 @@ func (o office) do(name, payload string) map[string]any {
 func (o office) refused(name, payload string, status int, want string) {
 	o.t.Helper()
 	before := o.file()
-	out, err := o.api.Do(o.t.Context(), name, json.RawMessage(payload))
+	out, _, err := o.api.Do(o.t.Context(), name, json.RawMessage(payload))
 	e, ok := errors.AsType[*web.Error](err)
 	if !ok || e.Status != status || !strings.Contains(e.Message, want) {
 		o.t.Errorf("%s %s = %s %+v, want %d %q", name, payload, out, err, status, want)
@@ -237,7 +237,7 @@ func TestSettingsSideBySide(t *testing.T) {
 			o.configure(strings.Replace(settingsConfig, `"model": "m"`, `"model": "m", "botIcon": "?"`, 1))
 		}
 	})
-	_, err := api.Do(t.Context(), "settings.agent.update", json.RawMessage(`{"maxTokens": 12}`))
+	_, _, err := api.Do(t.Context(), "settings.agent.update", json.RawMessage(`{"maxTokens": 12}`))
 	o.must(err)
 	if calls != 2 || !strings.Contains(o.file(), `"botIcon": "?"`) || !strings.Contains(o.file(), `"maxTokens": 12`) {
 		t.Errorf("after %d tries:\n%s", calls, o.file())

@@ -19,21 +19,14 @@ const stuckAfter = 15 * time.Minute
 // and waits for other processes and the disk for a while.
 const lookedAfter = 5 * time.Minute
 
-// status is control.Status with what single checks say.
-type status struct {
-	control.Status
-	schedule, model, disk string // what is wrong with them
-}
-
-// Status tells how the gateway is, cheaply.
-func (g *Gateway) Status() control.Status { return g.status().Status }
-
-func (g *Gateway) status() status {
+// Status tells how the gateway is, cheaply. The command line, the page, doctor, /readyz
+// and /metrics say what it says.
+func (g *Gateway) Status() control.Status {
 	use := g.state.snapshot()
-	s := status{Status: control.Status{
+	s := control.Status{
 		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
 		Queue: g.mail.Status(), Channels: g.web.platforms(g.channels),
-	}}
+	}
 	if a := g.Addr(); a != nil {
 		if s.Address = a.String(); servesPages(use.config, a) {
 			s.Page = g.pages.base()
@@ -49,6 +42,9 @@ func (g *Gateway) status() status {
 	for _, key := range s.Agent.Stuck {
 		unready("conversation " + key + " has not moved for " + stuckAfter.String())
 	}
+	if len(s.Agent.Stuck) > 0 {
+		s.Wrong.Agent = fmt.Sprintf("has not moved for %s: %s", stuckAfter, s.Agent.Stuck)
+	}
 	if s.Queue.Err != nil {
 		unready("messages cannot be kept: " + s.Queue.Err.Error())
 	}
@@ -56,21 +52,21 @@ func (g *Gateway) status() status {
 		at, why := use.agent.app.Schedule.Looked(), use.agent.idle.Load()
 		switch {
 		case at.IsZero() && why != nil:
-			s.schedule = "scheduled jobs do not run: " + *why
-			s.Problems = append(s.Problems, s.schedule)
+			s.Wrong.Schedule = "scheduled jobs do not run: " + *why
+			s.Problems = append(s.Problems, s.Wrong.Schedule)
 		case !at.IsZero() && g.o.Now().Sub(at) > lookedAfter:
-			s.schedule = "the schedule has not moved for " + lookedAfter.String()
-			unready(s.schedule)
+			s.Wrong.Schedule = "the schedule has not moved for " + lookedAfter.String()
+			unready(s.Wrong.Schedule)
 		}
 	}
-	if s.model = g.o.Figures.Unreachable(); s.model != "" {
-		s.Problems = append(s.Problems, s.model)
+	if s.Wrong.Model = g.o.Figures.Unreachable(); s.Wrong.Model != "" {
+		s.Problems = append(s.Problems, s.Wrong.Model)
 	}
 	if free, ok := g.free(use.config.DataDir); ok && free < LowSpace {
-		s.disk = fmt.Sprintf("only %d MB are free where %s lies", free>>20, use.config.DataDir)
-		s.Problems = append(s.Problems, s.disk)
+		s.Wrong.Disk = fmt.Sprintf("only %d MB are free where %s lies", free>>20, use.config.DataDir)
+		s.Problems = append(s.Problems, s.Wrong.Disk)
 	}
-	if use.rejected != "" {
+	if s.Wrong.Config = use.rejected; use.rejected != "" {
 		s.Problems = append(s.Problems, "the newest configuration is not used: "+use.rejected)
 	}
 	for _, name := range use.config.Changed(g.state.booted) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat/deliver"
+	"github.com/nanobot-go/nanobot/internal/web"
 	"github.com/nanobot-go/nanobot/internal/web/socket"
 )
 
@@ -113,9 +114,9 @@ func (p *publisher) submitted(in *bus.Inbound) {
 	if in.Stateless {
 		return
 	}
-	p.Publish("sessions", nil)
+	p.Publish(web.TopicSessions, nil)
 	if in.Event != "" {
-		p.Publish("automations", nil)
+		p.Publish(web.TopicAutomations, nil)
 		return
 	}
 	if c := p.elsewhere(in.Route); c != nil {
@@ -139,7 +140,7 @@ func temporary(r bus.Route) bool {
 // said tells what the agent says while it works.
 func (p *publisher) said(out *bus.Outbound) {
 	if out.Kind == bus.Ask || out.Kind == bus.Gone {
-		p.Publish("questions", nil)
+		p.Publish(web.TopicQuestions, nil)
 	}
 	key := cmp.Or(out.Session, p.keyOf(bus.Inbound{Route: out.Route}))
 	if c := p.elsewhere(out.Route); c != nil {
@@ -162,7 +163,7 @@ func (p *publisher) completed(outs []bus.Outbound) {
 			p.unread(t.SessionKey)
 		}
 	}
-	for _, topic := range []string{"sessions", "budget", "automations", "memory"} {
+	for _, topic := range []string{web.TopicSessions, web.TopicBudget, web.TopicAutomations, web.TopicMemory} {
 		p.Publish(topic, nil)
 	}
 }

@@ -90,7 +90,7 @@ func (w *webClients) chatState(ctx context.Context, route bus.Route) (s socket.C
 		}
 		return s
 	}
-	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*socket.Scope)(turn.ScopeOf(meta))
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), turn.ScopeOf(meta)
 	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is no text is none
 	s.Title = a.Secrets().Redact(s.Title)
 	return s
@@ -138,7 +138,7 @@ func (w *webClients) subjects() []web.Subject {
 		subject.Sidebar{Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI))},
 		subject.Questions{Now: w.program, Explain: w.asking.explain, Answers: w.asking.answers},
 		subject.Changes{Now: w.program, Log: w.log},
-		subject.Memory{Now: w.program, Feed: w.topics},
+		subject.Memory{Now: w.program},
 		subject.Search{Now: w.program},
 		subject.Schedule{Now: w.program, Clock: w.app.Now},
 		subject.Skills{Now: w.program, Clock: w.app.Now},
@@ -167,6 +167,7 @@ func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 		Skills:    a.Skills,
 		Place:     skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
 		Disabled:  a.Config.Config.Agents.Defaults.DisabledSkills,
+		Location:  a.Config.Config.Agents.Defaults.Location(),
 		Jail:      a.Jail(),
 		Changes:   app.Changes(a),
 		Memory: func(context.Context) (*memory.Memory, func() error, error) {

@@ -41,7 +41,7 @@ func TestWebClientsPage(t *testing.T) {
 				first = action
 			}
 			actions++
-			_, err := web.Do(t.Context(), action, json.RawMessage(`{"no_such_member": 1}`))
+			_, _, err := web.Do(t.Context(), action, json.RawMessage(`{"no_such_member": 1}`))
 			if err == nil || strings.Contains(err.Error(), "there is no action") {
 				t.Errorf("%s: %v", action, err)
 			}

@@ -82,7 +82,7 @@ func TestWebAPI(t *testing.T) {
 	for list.Sessions[0].Running { // the answer may be out before its turn is over
 		o.look("sessions", &list)
 	}
-	if _, err := gateway.WebAPI(o.g).Do(t.Context(), "session.delete", json.RawMessage(`{"key":"`+key+`"}`)); err != nil {
+	if _, _, err := gateway.WebAPI(o.g).Do(t.Context(), "session.delete", json.RawMessage(`{"key":"`+key+`"}`)); err != nil {
 		t.Fatal(err)
 	}
 	list.Sessions = nil

@@ -102,7 +102,7 @@ func TestWebTurns(t *testing.T) {
 	}
 	undo := func(id string) (report undone, err error) {
 		for {
-			out, err := gateway.WebAPI(o.g).Do(t.Context(), "undo.apply", json.RawMessage(`{"id":"`+id+`"}`))
+			out, _, err := gateway.WebAPI(o.g).Do(t.Context(), "undo.apply", json.RawMessage(`{"id":"`+id+`"}`))
 			if e, ok := errors.AsType[*web.Error](err); ok && e.Code == "session_running" { // the answer may be out before its turn is over
 				continue
 			}

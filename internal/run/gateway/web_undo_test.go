@@ -64,7 +64,7 @@ func TestPageUndoesInStartFolder(t *testing.T) {
 		t.Errorf("the page shows %s", one.Diff)
 	}
 	for {
-		_, err := gateway.WebAPI(o.g).Do(t.Context(), "undo.apply", json.RawMessage(`{"id":"`+list.Turns[0].ID+`"}`))
+		_, _, err := gateway.WebAPI(o.g).Do(t.Context(), "undo.apply", json.RawMessage(`{"id":"`+list.Turns[0].ID+`"}`))
 		if e, ok := errors.AsType[*web.Error](err); ok && e.Code == "session_running" {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,29 +22,45 @@ import (
 // channels are chat platforms, who may talk there, and the API.
 type channels struct {
 	*editor
-	logins *logins
+
+	logins   *logins
+	Channels *deliver.Manager
+	Drivers  map[string]chat.Driver
+	// TryChannels makes channels that are never run.
+	TryChannels func(l *config.Loaded, sections map[string]json.RawMessage) (*deliver.Manager, error)
+	// LoginChannel connects a channel to an account.
+	LoginChannel func(ctx context.Context, name string, d chat.Dialog, force bool) (chat.Result, error)
+	// API tells where the API listens, and whether it is served there.
+	API func(cfg config.Config) (net.Addr, bool)
 }
 
-// actions change chat platforms, who may talk there, and the API.
-func (ch *channels) actions() map[string]web.Action {
-	out := map[string]web.Action{
-		"settings.feature.enable":         ch.switchChannel(true),
-		"settings.feature.disable":        ch.switchChannel(false),
-		"settings.channel.validate":       ch.validateChannel,
-		"settings.channel.configure":      ch.configureChannel,
-		"settings.api_service.start":      ch.switchAPI(true),
-		"settings.api_service.stop":       ch.switchAPI(false),
-		"settings.pairing.approve":        ch.answerPairing(true),
-		"settings.pairing.deny":           ch.answerPairing(false),
-		"settings.pairing.revoke":         ch.revokePairing,
-		"settings.pairing.invite":         ch.invite,
-		"settings.channel.restart":        ch.restart,
-		"settings.channel.logout":         func(ctx context.Context, p json.RawMessage) (any, error) { return logout(ctx, ch, p) },
-		"settings.channel.connect.start":  ch.connect,
-		"settings.channel.connect.poll":   ch.pollConnect,
-		"settings.channel.connect.cancel": ch.cancelConnect,
+// Routes implements web.Subject.
+func (ch *channels) Routes() web.Routes {
+	return web.Routes{
+		Reads: map[string]web.Read{
+			"settings/api-service":      ch.readAPIService,
+			"settings/pairing":          ch.readPairing,
+			"settings/nanobot-features": ch.readFeatures,
+			"settings/channel-schema":   ch.readSchema,
+		},
+		Actions: map[string]web.Action{
+			"settings.feature.enable":         web.Changing(ch.switchChannel(true), web.TopicChannels, web.TopicSettings),
+			"settings.feature.disable":        web.Changing(ch.switchChannel(false), web.TopicChannels, web.TopicSettings),
+			"settings.channel.validate":       web.Changing(ch.validateChannel),
+			"settings.channel.configure":      web.Changing(ch.configureChannel, web.TopicChannels, web.TopicSettings),
+			"settings.api_service.start":      web.Changing(ch.switchAPI(true), web.TopicSettings),
+			"settings.api_service.stop":       web.Changing(ch.switchAPI(false), web.TopicSettings),
+			"settings.pairing.approve":        web.Changing(ch.answerPairing(true), web.TopicPairing),
+			"settings.pairing.deny":           web.Changing(ch.answerPairing(false), web.TopicPairing),
+			"settings.pairing.revoke":         web.Changing(ch.revokePairing, web.TopicPairing),
+			"settings.pairing.invite":         web.Changing(ch.invite, web.TopicPairing),
+			"settings.channel.restart":        web.Changing(ch.restart, web.TopicChannels, web.TopicSettings),
+			"settings.channel.logout":         web.Changing(ch.logout, web.TopicChannels, web.TopicSettings),
+			"settings.channel.connect.start":  web.Changing(ch.connect, web.TopicChannels, web.TopicSettings),
+			"settings.channel.connect.poll":   web.Changing(ch.pollConnect, web.TopicChannels, web.TopicSettings),
+			"settings.channel.connect.cancel": web.Changing(ch.cancelConnect, web.TopicChannels, web.TopicSettings),
+		},
 	}
-	return out
 }
 
 // known refuses a channel whose platform is unknown; a second account has a
@@ -95,7 +112,7 @@ func (ch *channels) probeChannel(ctx context.Context, l *config.Loaded, name str
 	return m.Probe(ctx, name)
 }
 
-func (ch *channels) switchChannel(on bool) web.Action {
+func (ch *channels) switchChannel(on bool) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Name string `json:"name"`
@@ -246,7 +263,7 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 }
 
 // switchAPI turns the API on the gateway's port on or off.
-func (ch *channels) switchAPI(on bool) web.Action {
+func (ch *channels) switchAPI(on bool) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		in := struct {
 			Settings json.RawMessage `json:"settings"`
@@ -333,7 +350,7 @@ func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
 	return map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": people}, nil
 }
 
-func (ch *channels) answerPairing(approve bool) web.Action {
+func (ch *channels) answerPairing(approve bool) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Code  string `json:"code"`

@@ -80,7 +80,7 @@ func (ch *channels) cancelConnect(ctx context.Context, payload json.RawMessage) 
 }
 
 // logout makes a channel forget its account.
-func logout(ctx context.Context, ch *channels, payload json.RawMessage) (any, error) {
+func (ch *channels) logout(ctx context.Context, payload json.RawMessage) (any, error) {
 	in, err := ch.connecting(payload)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/run/config"
@@ -21,7 +23,19 @@ import (
 
 // editor changes the configuration file.
 type editor struct {
-	Options
+	background
+
+	File    config.Options        // how the configuration is found and read
+	Config  func() *config.Loaded // the one in use
+	Secrets *httpsafe.Registry
+	Log     *slog.Logger
+	Now     func() time.Time
+
+	Try    func(ctx context.Context, next *config.Loaded) error // why it could not be used
+	Reload func(ctx context.Context) error                      // reads the file again and puts it to use
+	Status func() (problems, later []string)
+	Tell   func(ctx context.Context, s phrase.Sentence) // to the owner
+
 	mu sync.Mutex // one change at a time
 }
 
@@ -32,7 +46,7 @@ type patchOf struct {
 }
 
 // patchAction is an action whose payload is a merge patch of a section.
-func (ed *editor) patchAction(p patchOf) web.Action {
+func (ed *editor) patchAction(p patchOf) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		if err := isObject(payload, "the payload"); err != nil {
 			return nil, err
@@ -131,15 +145,6 @@ func (ed *editor) use(ctx, life context.Context, next *config.Loaded, changed []
 	return out, nil
 }
 
-// life returns how long background work may go on. While the gateway does not
-// run, what would be left undone is refused.
-func (o *Options) life() (context.Context, error) {
-	if life := o.Life(); life != nil {
-		return life, nil
-	}
-	return nil, web.Refuse(http.StatusServiceUnavailable, "the gateway is not running; try again in a moment")
-}
-
 func someOf(names []string, n int) string {
 	if len(names) > n {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
@@ -189,7 +194,7 @@ func (ed *editor) write(ctx context.Context, e edit) (*config.Loaded, []string, 
 		if err := ed.tryOut(ctx, next); err != nil {
 			return nil, nil, "", err
 		}
-		err = file.Save(ed.App.Now())
+		err = file.Save(ed.Now())
 	}
 	return next, changed, file.Version(), err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
@@ -19,7 +20,9 @@ const (
 
 // logins are those that wait for a person, by what they are for.
 type logins struct {
-	Options
+	background
+
+	secrets  *httpsafe.Registry
 	starting sync.Mutex // one starts at a time
 	mu       sync.Mutex
 	all      map[string]*login
@@ -130,9 +133,6 @@ func (ls *logins) enter(ctx, life context.Context, key string, run func(ctx cont
 		step: loginStep{State: "waiting"}, moved: make(chan struct{}),
 	}
 	ls.mu.Lock()
-	if ls.all == nil {
-		ls.all = map[string]*login{}
-	}
 	ls.all[key] = l
 	ls.mu.Unlock()
 	ls.Go(func() {
@@ -180,7 +180,7 @@ func (ls *logins) outcome(key string, l *login) (any, error) {
 		if _, ok := errors.AsType[*web.Error](l.err); ok {
 			return nil, l.err
 		}
-		return nil, web.Refuse(http.StatusBadGateway, "%s", ls.Secrets.Redact(l.err.Error()))
+		return nil, web.Refuse(http.StatusBadGateway, "%s", ls.secrets.Redact(l.err.Error()))
 	}
 	return loginStep{State: "done"}, nil
 }

@@ -21,32 +21,36 @@ import (
 // servers are MCP servers.
 type servers struct {
 	*editor
-	logins *logins
+
+	logins  *logins
+	current func(ctx context.Context) (*app.App, error) // the agent in use
+	app     app.Options                                 // what connections need
 }
 
-// actions change MCP servers and try them.
-func (srv *servers) actions() map[string]web.Action {
-	return map[string]web.Action{
-		"settings.mcp.enable":        srv.switchServer(map[string]any{"disabled": nil, "enabled": nil}),
-		"settings.mcp.disable":       srv.switchServer(map[string]any{"disabled": true, "enabled": nil}),
-		"settings.mcp.remove":        srv.removeServer,
-		"settings.mcp.custom":        srv.setServer,
-		"settings.mcp.import":        srv.importServers,
-		"settings.mcp.import_cursor": srv.importLink,
-		"settings.mcp.test":          srv.tryServer,
-		"settings.mcp.reconnect":     srv.reconnectServer,
-		"settings.mcp.tools":         srv.serverTools,
-		"settings.mcp.accept":        srv.acceptServer,
+// Routes implements web.Subject.
+func (srv *servers) Routes() web.Routes {
+	return web.Routes{
+		Reads: map[string]web.Read{
+			"settings/mcp-presets":      srv.readMCP,
+			"settings/mcp-oauth/status": srv.readMCPLogins,
+			"settings/mcp-log":          srv.readLog,
+		},
+		Actions: map[string]web.Action{
+			"settings.mcp.enable":         web.Changing(srv.switchServer(map[string]any{"disabled": nil, "enabled": nil}), web.TopicMCP, web.TopicSettings),
+			"settings.mcp.disable":        web.Changing(srv.switchServer(map[string]any{"disabled": true, "enabled": nil}), web.TopicMCP, web.TopicSettings),
+			"settings.mcp.remove":         web.Changing(srv.removeServer, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.custom":         web.Changing(srv.setServer, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.import":         web.Changing(srv.importServers, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.import_cursor":  web.Changing(srv.importLink, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.test":           web.Changing(srv.tryServer, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.reconnect":      web.Changing(srv.reconnectServer, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.tools":          web.Changing(srv.serverTools, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.accept":         web.Changing(srv.acceptServer, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.oauth_start":    web.Changing(srv.startLogin, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.oauth_complete": web.Changing(srv.completeLogin, web.TopicMCP, web.TopicSettings),
+			"settings.mcp.oauth_cancel":   web.Changing(srv.cancelLogin, web.TopicMCP, web.TopicSettings),
+		},
 	}
-}
-
-// appOptions returns what connections to MCP servers and accounts need.
-func (o *Options) appOptions() app.Options {
-	out := o.App
-	out.Workspace = o.Workspace
-	out.Log = o.Log
-	out.Secrets = o.Secrets
-	return out
 }
 
 // serverState is an MCP server as far as the running agent knows it.
@@ -62,11 +66,11 @@ type serverState struct {
 }
 
 func (srv *servers) readMCP(ctx context.Context, _ *http.Request) (any, error) {
-	a, err := srv.Current(ctx)
+	a, err := srv.current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	auth, err := app.MCPLogins(a.Config, srv.appOptions())
+	auth, err := app.MCPLogins(a.Config, srv.app)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +136,7 @@ func (srv *servers) changeServer(ctx context.Context, name string, patch any) (e
 	}})
 }
 
-func (srv *servers) switchServer(patch map[string]any) web.Action {
+func (srv *servers) switchServer(patch map[string]any) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		name, err := serverNamed(payload)
 		if err != nil {
@@ -155,7 +159,7 @@ func (srv *servers) removeServer(ctx context.Context, payload json.RawMessage) (
 	if len(done.Changed) == 0 {
 		return nil, web.Refuse(http.StatusConflict, "MCP server %q is not in the file; it comes from the environment", name)
 	}
-	auth, err := app.MCPLogins(srv.Config(), srv.appOptions())
+	auth, err := app.MCPLogins(srv.Config(), srv.app)
 	if err != nil {
 		return nil, err
 	}
@@ -349,7 +353,7 @@ func (srv *servers) tryServer(ctx context.Context, payload json.RawMessage) (any
 // try is app.TryMCP without the arguments of a program, since one may be a
 // credential.
 func (srv *servers) try(ctx context.Context, e mcp.Entry) (mcp.Trial, error) {
-	t, err := app.TryMCP(ctx, srv.Config(), srv.appOptions(), e)
+	t, err := app.TryMCP(ctx, srv.Config(), srv.app, e)
 	if e.Type == mcp.Stdio {
 		t.Hint = strings.ReplaceAll(t.Hint, t.Target, e.Command+" ...")
 		t.Target = e.Command
@@ -374,7 +378,7 @@ func (srv *servers) reconnectServer(ctx context.Context, payload json.RawMessage
 	if e.Disabled {
 		return nil, web.Refuse(http.StatusConflict, "MCP server %q is switched off", name)
 	}
-	a, err := srv.Current(ctx)
+	a, err := srv.current(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -13,15 +13,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// loginActions log in at MCP servers.
-func (srv *servers) loginActions() map[string]web.Action {
-	return map[string]web.Action{
-		"settings.mcp.oauth_start":    srv.startLogin,
-		"settings.mcp.oauth_complete": srv.completeLogin,
-		"settings.mcp.oauth_cancel":   srv.cancelLogin,
-	}
-}
-
 // startLogin starts a login at an MCP server.
 func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
@@ -47,7 +38,7 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 	case in.Port < 0 || in.Port > 65535:
 		return nil, web.Refuse(http.StatusBadRequest, "port must be between 0 and 65535")
 	}
-	auth, err := app.MCPLogins(srv.Config(), srv.appOptions())
+	auth, err := app.MCPLogins(srv.Config(), srv.app)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +63,7 @@ func (srv *servers) useLogin(ctx context.Context, e mcp.Entry) error {
 		_, err := srv.changeServer(ctx, e.Name, map[string]any{"auth": mcp.WithLogin})
 		return err
 	}
-	a, err := srv.Current(ctx)
+	a, err := srv.current(ctx)
 	if err == nil && a.Servers() != nil {
 		a.Servers().Retry(e.Name)
 	}
@@ -116,7 +107,7 @@ type loginState struct {
 // readMCPLogins tells about logins at MCP servers, or at ?name=NAME.
 func (srv *servers) readMCPLogins(_ context.Context, r *http.Request) (any, error) {
 	l := srv.Config()
-	auth, err := app.MCPLogins(l, srv.appOptions())
+	auth, err := app.MCPLogins(l, srv.app)
 	if err != nil {
 		return nil, err
 	}

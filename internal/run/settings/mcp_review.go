@@ -30,7 +30,7 @@ func (srv *servers) acceptServer(ctx context.Context, payload json.RawMessage) (
 	if err != nil {
 		return nil, err
 	}
-	t, err := app.AcceptMCP(ctx, srv.Config(), srv.appOptions(), e, in.Digest)
+	t, err := app.AcceptMCP(ctx, srv.Config(), srv.app, e, in.Digest)
 	switch {
 	case err != nil:
 		return nil, err
@@ -41,7 +41,7 @@ func (srv *servers) acceptServer(ctx context.Context, payload json.RawMessage) (
 	}
 	srv.Log.InfoContext(ctx, "the definitions of an MCP server were accepted in the web interface", "server", in.Name, "tools", len(t.Tools))
 	srv.Tell(ctx, phrase.Later("The tools of the MCP server %s were accepted in the web interface.", in.Name))
-	a, err := srv.Current(ctx)
+	a, err := srv.current(ctx)
 	if err == nil && a.Servers() != nil {
 		a.Servers().Relist(in.Name)
 	}
@@ -51,7 +51,7 @@ func (srv *servers) acceptServer(ctx context.Context, payload json.RawMessage) (
 // readLog is the end of what a program of ?name=NAME wrote to standard error.
 func (srv *servers) readLog(ctx context.Context, r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
-	a, err := srv.Current(ctx)
+	a, err := srv.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (srv *servers) readLog(ctx context.Context, r *http.Request) (any, error) {
 	return nil, noServer(name)
 }
 
-// sections holds what the configuration says about channels and MCP servers.
-type sections struct {
+// shown holds what the configuration says about channels and MCP servers.
+type shown struct {
 	Channels map[string]json.RawMessage `json:"channels"`
 	Tools    struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`
@@ -76,7 +76,7 @@ type sections struct {
 }
 
 // shownSections are those that are set, credentials hidden.
-func shownSections(l *config.Loaded) (out sections, err error) {
+func shownSections(l *config.Loaded) (out shown, err error) {
 	err = json.Unmarshal(l.Show(true), &out)
 	return out, err
 }

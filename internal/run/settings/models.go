@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
@@ -15,20 +16,33 @@ import (
 // models are which models answer, where they are, and the sign-ins there.
 type models struct {
 	*editor
-	logins *logins
+
+	logins  *logins
+	current func(ctx context.Context) (*app.App, error) // the agent in use
+	app     app.Options                                 // how one is built
 }
 
-// actions change which models answer and where they are.
-func (md *models) actions() map[string]web.Action {
-	return map[string]web.Action{
-		"settings.model_configuration.create":  md.preset(presetCreate),
-		"settings.model_configuration.update":  md.preset(presetUpdate),
-		"settings.model_configuration.delete":  md.preset(presetDelete),
-		"settings.model_configuration.migrate": refusing(web.Refuse(http.StatusNotImplemented, "there is nothing to migrate: model presets of older files are used as they are")),
-		"settings.model_call_order.update":     md.setCallOrder,
-		"settings.provider.update":             md.updateProvider,
-		"settings.provider.create":             md.createProvider,
-		"setup.try":                            md.try,
+// Routes implements web.Subject.
+func (md *models) Routes() web.Routes {
+	return web.Routes{
+		Reads: map[string]web.Read{
+			"setup":                    md.readSetup,
+			"settings":                 md.readSettings,
+			"settings/provider-models": md.readModels,
+		},
+		Actions: map[string]web.Action{
+			"settings.model_configuration.create":  web.Changing(md.preset(presetCreate), web.TopicSettings),
+			"settings.model_configuration.update":  web.Changing(md.preset(presetUpdate), web.TopicSettings),
+			"settings.model_configuration.delete":  web.Changing(md.preset(presetDelete), web.TopicSettings),
+			"settings.model_configuration.migrate": refusing(web.Refuse(http.StatusNotImplemented, "there is nothing to migrate: model presets of older files are used as they are")),
+			"settings.model_call_order.update":     web.Changing(md.setCallOrder, web.TopicSettings),
+			"settings.provider.update":             web.Changing(md.updateProvider, web.TopicSettings),
+			"settings.provider.create":             web.Changing(md.createProvider, web.TopicSettings),
+			"setup.try":                            web.Changing(md.try),
+			"settings.provider.oauth_login":        web.Changing(md.signIn, web.TopicSettings),
+			"settings.provider.oauth_complete":     web.Changing(md.completeSignIn, web.TopicSettings),
+			"settings.provider.oauth_logout":       web.Changing(md.signOut, web.TopicSettings),
+		},
 	}
 }
 
@@ -41,7 +55,7 @@ const (
 )
 
 // preset changes one of the named model settings.
-func (md *models) preset(verb presetVerb) web.Action {
+func (md *models) preset(verb presetVerb) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in named
 		if err := web.Decode(payload, &in); err != nil {

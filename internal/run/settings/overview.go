@@ -36,7 +36,7 @@ type settingState struct {
 
 // readSettings tells the settings in use, credentials hidden.
 func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error) {
-	a, err := md.Current(ctx)
+	a, err := md.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 			set = append(set, settingState{e.Path, json.RawMessage(e.Value), e.Source.Layer, e.Source.String(), e.Source.Line, e.Source.Name, e.Source.Reference, e.Doc})
 		}
 	}
-	surveyed, err := catalog.Survey(provider.MatchInput(l, app.Getenv(md.App.Env)))
+	surveyed, err := catalog.Survey(provider.MatchInput(l, app.Getenv(md.app.Env)))
 	if err != nil {
 		return nil, web.Refuse(http.StatusConflict, "%v", err)
 	}
@@ -80,13 +80,13 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 	}
 	m := a.ModelInfo()
 	spoken := l.Config.Transcription.Enabled
-	if o, err := provider.Speech(l, provider.SpeechChoice{}, app.Getenv(md.App.Env)); err == nil {
+	if o, err := provider.Speech(l, provider.SpeechChoice{}, app.Getenv(md.app.Env)); err == nil {
 		_, err = speech.New(o)
 		spoken = spoken && err == nil
 	}
 	problems, later := md.Status()
 	return map[string]any{
-		"file": l.File, "exists": l.Exists, "base": config.Version(text), "version": md.App.Version, "config": json.RawMessage(l.Show(false)), "set": set,
+		"file": l.File, "exists": l.Exists, "base": config.Version(text), "version": md.app.Version, "config": json.RawMessage(l.Show(false)), "set": set,
 		"model":     map[string]any{"name": m.Name, "provider": m.Provider, "why": m.Why, "key_source": m.KeySource, "demo": m.Demo},
 		"speech":    spoken,
 		"providers": providers, "sign_ins": signIns, "warnings": problemTexts(l.Warnings), "disabled": problemTexts(l.Disabled),
@@ -100,10 +100,6 @@ func problemTexts(ps []config.Problem) []string {
 		out = append(out, p.String())
 	}
 	return out
-}
-
-func (ed *editor) readVersion(context.Context, *http.Request) (any, error) {
-	return map[string]any{"version": ed.App.Version, "checked": false}, nil
 }
 
 // usageDays is how far back the use of models is told.
@@ -141,9 +137,20 @@ type dayUsed struct {
 	Sources map[string]*tokensUsed `json:"sources"` // by what caused the calls
 }
 
+// usage is what models were used for.
+type usage struct {
+	current func(ctx context.Context) (*app.App, error)
+	now     func() time.Time
+}
+
+// Routes implements web.Subject.
+func (u usage) Routes() web.Routes {
+	return web.Routes{Reads: map[string]web.Read{"settings/usage": u.readUsage}}
+}
+
 // readUsage tells what models were used for, day by day.
-func (ed *editor) readUsage(ctx context.Context, r *http.Request) (any, error) {
-	a, err := ed.Current(ctx)
+func (u usage) readUsage(ctx context.Context, r *http.Request) (any, error) {
+	a, err := u.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +159,7 @@ func (ed *editor) readUsage(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	y, m, d := ed.App.Now().In(loc).Date()
+	y, m, d := u.now().In(loc).Date()
 	since := time.Date(y, m, d-span+1, 0, 0, 0, 0, loc)
 	groups := map[string]*tokensUsed{}
 	days, total, sources := map[string]*dayUsed{}, tokensUsed{}, map[string]*tokensUsed{}

@@ -1,15 +1,13 @@
 // Package settings hides how web clients read and change the configuration: models
 // and providers, channels and who may talk there, MCP servers, skills and logins.
 // A change edits the configuration file only after a test that the result would
-// work, and then makes the gateway read it again. New returns the reads and the
-// actions, by their names.
+// work, and then makes the gateway read it again. New returns the subjects.
 package settings
 
 import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 
@@ -59,56 +57,96 @@ type Options struct {
 	API func(cfg config.Config) (net.Addr, bool)
 }
 
-// New returns what web clients may read, by path below /api/, and what they may
-// change, by the name of the action.
-func New(o Options) (reads map[string]web.Read, actions map[string]web.Action) {
-	ed := &editor{Options: o}
-	waiting := &logins{Options: o}
-	md, ch, srv := &models{ed, waiting}, &channels{ed, waiting}, &servers{ed, waiting}
-	all := &whole{ed, ch}
+// New returns what web clients read and change of the settings, one subject for each
+// part. All share the editor of the file and the logins that wait for a person.
+func New(o Options) []web.Subject {
+	behind := background{Life: o.Life, Go: o.Go}
+	ed := &editor{
+		background: behind,
+		File:       o.File, Config: o.Config, Secrets: o.Secrets, Log: o.Log, Now: o.App.Now,
+		Try: o.Try, Reload: o.Reload, Status: o.Status, Tell: o.Tell,
+	}
+	waiting := &logins{background: behind, secrets: o.Secrets, all: map[string]*login{}}
 
-	reads = map[string]web.Read{
-		"setup":                     md.readSetup,
-		"settings":                  md.readSettings,
-		"settings/usage":            ed.readUsage,
-		"settings/provider-models":  md.readModels,
-		"settings/api-service":      ch.readAPIService,
-		"settings/pairing":          ch.readPairing,
-		"settings/mcp-presets":      srv.readMCP,
-		"settings/mcp-oauth/status": srv.readMCPLogins,
-		"settings/mcp-log":          srv.readLog,
-		"settings/nanobot-features": ch.readFeatures,
-		"settings/channel-schema":   ch.readSchema,
-		"settings/version-check":    ed.readVersion,
-		"settings/cli-apps": func(context.Context, *http.Request) (any, error) {
-			return nil, noCLIApps()
-		},
-	}
-	maps.Copy(reads, all.reads())
+	build := o.App
+	build.Workspace = o.Workspace
+	build.Log = o.Log
+	build.Secrets = o.Secrets
 
-	actions = map[string]web.Action{
-		"settings.agent.update":            ed.patchAction(patchOf{below: []string{"agents", "defaults"}}),
-		"settings.web_search.update":       ed.patchAction(patchOf{below: []string{"tools", "web"}}),
-		"settings.image_generation.update": ed.patchAction(patchOf{below: []string{"tools", "imageGeneration"}}),
-		"settings.transcription.update":    ed.patchAction(patchOf{below: []string{"transcription"}}),
-		"settings.network_safety.update":   ed.patchAction(patchOf{below: []string{"tools"}, only: safetySettings()}),
-		"workspace.pick_folder":            refusing(web.Refuse(http.StatusNotImplemented, "a gateway has no window to pick a folder in; type its path")),
+	md := &models{editor: ed, logins: waiting, current: o.Current, app: build}
+	ch := &channels{
+		editor: ed, logins: waiting,
+		Channels: o.Channels, Drivers: o.Drivers, TryChannels: o.TryChannels, LoginChannel: o.LoginChannel, API: o.API,
 	}
-	for _, more := range []map[string]web.Action{md.actions(), md.signInActions(), all.actions(), ch.actions(), srv.actions(), srv.loginActions(), ed.skillActions()} {
-		maps.Copy(actions, more)
+	return []web.Subject{
+		md, ch,
+		&servers{editor: ed, logins: waiting, current: o.Current, app: build},
+		&whole{editor: ed, channels: ch},
+		&sections{editor: ed},
+		&skills{editor: ed, current: o.Current},
+		usage{current: o.Current, now: o.App.Now},
+		fixed{version: o.App.Version},
 	}
-	for _, name := range []string{"install", "update", "uninstall", "test"} {
-		actions["settings.cli_app."+name] = refusing(noCLIApps())
-	}
-	return reads, actions
 }
 
-func noCLIApps() error {
-	return web.Refuse(http.StatusNotImplemented, "there are no CLI apps in this program; use exec or MCP")
+// background is how long work goes on that outlasts its request, and who does it.
+type background struct {
+	Life func() context.Context
+	Go   func(work func())
+}
+
+// life returns how long background work may go on. While the gateway does not
+// run, what would be left undone is refused.
+func (b background) life() (context.Context, error) {
+	if life := b.Life(); life != nil {
+		return life, nil
+	}
+	return nil, web.Refuse(http.StatusServiceUnavailable, "the gateway is not running; try again in a moment")
+}
+
+// sections are parts of the configuration that are changed as a whole.
+type sections struct{ *editor }
+
+// Routes implements web.Subject.
+func (s *sections) Routes() web.Routes {
+	change := func(p patchOf) web.Action { return web.Changing(s.patchAction(p), web.TopicSettings) }
+	return web.Routes{Actions: map[string]web.Action{
+		"settings.agent.update":            change(patchOf{below: []string{"agents", "defaults"}}),
+		"settings.web_search.update":       change(patchOf{below: []string{"tools", "web"}}),
+		"settings.image_generation.update": change(patchOf{below: []string{"tools", "imageGeneration"}}),
+		"settings.transcription.update":    change(patchOf{below: []string{"transcription"}}),
+		"settings.network_safety.update":   change(patchOf{below: []string{"tools"}, only: safetySettings()}),
+	}}
+}
+
+// fixed are answers that do not depend on the settings: the version, and what other
+// programs of this kind have and this one has not.
+type fixed struct{ version string }
+
+// Routes implements web.Subject.
+func (f fixed) Routes() web.Routes {
+	noApps := web.Refuse(http.StatusNotImplemented, "there are no CLI apps in this program; use exec or MCP")
+	routes := web.Routes{
+		Reads: map[string]web.Read{
+			"settings/version-check": f.readVersion,
+			"settings/cli-apps":      func(context.Context, *http.Request) (any, error) { return nil, noApps },
+		},
+		Actions: map[string]web.Action{
+			"workspace.pick_folder": refusing(web.Refuse(http.StatusNotImplemented, "a gateway has no window to pick a folder in; type its path")),
+		},
+	}
+	for _, name := range []string{"install", "update", "uninstall", "test"} {
+		routes.Actions["settings.cli_app."+name] = refusing(noApps)
+	}
+	return routes
+}
+
+func (f fixed) readVersion(context.Context, *http.Request) (any, error) {
+	return map[string]any{"version": f.version, "checked": false}, nil
 }
 
 func refusing(err error) web.Action {
-	return func(context.Context, json.RawMessage) (any, error) { return nil, err }
+	return func(context.Context, json.RawMessage) (web.Done, error) { return web.Done{}, err }
 }
 
 // safetySettings returns what keeps the agent in bounds.

@@ -46,7 +46,7 @@ type sourceState struct {
 // readSetup tells what could answer: servers on this machine, keys in the
 // environment by the names of their variables, sign-ins, and all providers.
 func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
-	a, err := md.Current(ctx)
+	a, err := md.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
 	look, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()
 	l := md.Config()
-	list, err := provider.Survey(look, app.ProviderOptions(l, md.appOptions()))
+	list, err := provider.Survey(look, app.ProviderOptions(l, md.app))
 	if err != nil {
 		return nil, web.Refuse(http.StatusConflict, "%v", err)
 	}
@@ -193,22 +193,22 @@ func (md *models) try(ctx context.Context, payload json.RawMessage) (any, error)
 	ctx, cancel := context.WithTimeout(ctx, trialWait)
 	defer cancel()
 	out := tried{Status: "ok", Models: []offerState{}}
-	start := md.App.Now()
+	start := md.Now()
 	offers, choice, err := md.offers(ctx, next, in.Provider)
 	if err == nil || in.Model == "" {
-		out.Seconds = md.App.Now().Sub(start).Seconds()
+		out.Seconds = md.Now().Sub(start).Seconds()
 	}
 	out.Models = priced(next, md, choice, offers)
 	out.Default = choice.Row.DefaultModel
 	out.Truncated = len(offers) > modelsShown
 	if in.Model != "" { // many providers have no list; the model decides
-		start = md.App.Now()
+		start = md.Now()
 		var t *trial.Trial
-		if t, err = provider.OpenTrial(ctx, app.ProviderOptions(next, md.appOptions()), ""); err == nil {
+		if t, err = provider.OpenTrial(ctx, app.ProviderOptions(next, md.app), ""); err == nil {
 			t.Hello(ctx)
 			err = t.Err()
 		}
-		out.Seconds = md.App.Now().Sub(start).Seconds()
+		out.Seconds = md.Now().Sub(start).Seconds()
 	}
 	if out.OK = err == nil; err != nil {
 		e := llm.AsError(err)
@@ -227,7 +227,7 @@ func (md *models) without(key, s string) string {
 
 // offers are the models of a provider.
 func (md *models) offers(ctx context.Context, l *config.Loaded, name string) ([]catalog.Offer, catalog.Choice, error) {
-	in := provider.MatchInput(l, app.Getenv(md.App.Env))
+	in := provider.MatchInput(l, app.Getenv(md.app.Env))
 	in.Provider, in.Model = name, "any" // the list does not depend on it
 	choice, err := catalog.Match(in)
 	if err != nil {

@@ -14,15 +14,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// signInActions sign in at providers.
-func (md *models) signInActions() map[string]web.Action {
-	return map[string]web.Action{
-		"settings.provider.oauth_login":    md.signIn,
-		"settings.provider.oauth_complete": md.completeSignIn,
-		"settings.provider.oauth_logout":   md.signOut,
-	}
-}
-
 // checkSignIn refuses providers that have no sign-in.
 func checkSignIn(name string) error {
 	switch {
@@ -71,7 +62,7 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 }
 
 func (md *models) account(name string) (*signin.Account, error) {
-	return provider.Account(app.ProviderOptions(md.Config(), md.appOptions()), name)
+	return provider.Account(app.ProviderOptions(md.Config(), md.app), name)
 }
 
 func (md *models) completeSignIn(ctx context.Context, payload json.RawMessage) (any, error) {

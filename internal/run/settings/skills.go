@@ -6,32 +6,43 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// skillActions switch skills on and off.
-func (ed *editor) skillActions() map[string]web.Action {
-	return map[string]web.Action{"skill.enable": ed.switchSkill(true), "skill.disable": ed.switchSkill(false)}
+// skills are switched on and off.
+type skills struct {
+	*editor
+
+	current func(ctx context.Context) (*app.App, error) // the agent in use
 }
 
-// switchSkill takes a skill out of agents.defaults.disabledSkills, or puts it there.
-func (ed *editor) switchSkill(on bool) web.Action {
+// Routes implements web.Subject.
+func (s *skills) Routes() web.Routes {
+	return web.Routes{Actions: map[string]web.Action{
+		"skill.enable":  web.Changing(s.turn(true)),
+		"skill.disable": web.Changing(s.turn(false)),
+	}}
+}
+
+// turn takes a skill out of agents.defaults.disabledSkills, or puts it there.
+func (s *skills) turn(on bool) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		name, err := serverNamed(payload)
 		if err != nil {
 			return nil, err
 		}
-		a, err := ed.Current(ctx)
+		a, err := s.current(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return ed.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
+		return s.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 			off := now.Config.Agents.Defaults.DisabledSkills
 			if _, known := a.Skills.Load(name); !known && !slices.Contains(off, name) {
 				return nil, web.Refuse(http.StatusNotFound, "there is no skill %.100q", name)
 			}
-			rest := append([]string{}, slices.DeleteFunc(slices.Clone(off), func(s string) bool { return s == name })...)
+			rest := append([]string{}, slices.DeleteFunc(slices.Clone(off), func(other string) bool { return other == name })...)
 			if !on {
 				rest = append(rest, name)
 				slices.Sort(rest)

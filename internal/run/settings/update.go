@@ -20,21 +20,21 @@ type whole struct {
 	channels *channels
 }
 
-func (w *whole) reads() map[string]web.Read {
-	return map[string]web.Read{
-		"settings/schema":   w.readSchema,
-		"settings/raw":      w.readRaw,
-		"settings/versions": w.readVersions,
-		"settings/diff":     w.readDiff,
-	}
-}
-
-func (w *whole) actions() map[string]web.Action {
-	return map[string]web.Action{
-		"settings.check":      w.check,
-		"settings.update":     w.update,
-		"settings.raw.update": w.updateRaw,
-		"settings.restore":    w.restore,
+// Routes implements web.Subject.
+func (w *whole) Routes() web.Routes {
+	return web.Routes{
+		Reads: map[string]web.Read{
+			"settings/schema":   w.readSchema,
+			"settings/raw":      w.readRaw,
+			"settings/versions": w.readVersions,
+			"settings/diff":     w.readDiff,
+		},
+		Actions: map[string]web.Action{
+			"settings.check":      web.Changing(w.check, web.TopicSettings),
+			"settings.update":     web.Changing(w.update, web.TopicSettings),
+			"settings.raw.update": web.Changing(w.updateRaw, web.TopicSettings),
+			"settings.restore":    web.Changing(w.restore, web.TopicSettings),
+		},
 	}
 }
 
@@ -252,7 +252,7 @@ func (w *whole) replaceText(ctx context.Context, base string, text func(was []by
 	changed := next.Changed(w.Config())
 	if bytes.Equal(was, fresh) {
 		changed = nil
-	} else if err := config.Replace(path, was, fresh, w.App.Now()); err != nil {
+	} else if err := config.Replace(path, was, fresh, w.Now()); err != nil {
 		return edited{}, refuseEdit(err)
 	}
 	return w.use(ctx, life, next, changed, config.Version(fresh))

@@ -142,7 +142,7 @@ func diffLines(a, b []string) string {
 	put := func(mark string, lines []string) {
 		for _, line := range lines {
 			shown, _ := visible(line)
-			out.WriteString(mark + cutRunes(shown, 2*maxNearBytes) + "\n")
+			out.WriteString(mark + text.Cut(shown, 2*maxNearBytes) + "\n")
 		}
 	}
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // page is a run of numbered lines.
@@ -100,7 +102,7 @@ func (p *page) fill(br *bufio.Reader, offset, limit int, o pageOptions) (taken i
 			if chars > 0 {
 				return taken, !whole, nil // it starts the next page
 			}
-			shown = cutRunes(shown, o.chars-len(prefix)-len(lineCut)-1) + lineCut
+			shown = text.Cut(shown, o.chars-len(prefix)-len(lineCut)-1) + lineCut
 			p.cut = true
 		}
 		out.WriteString(prefix)
@@ -155,13 +157,4 @@ func skipLine(br *bufio.Reader) (ended bool, err error) {
 			return false, err
 		}
 	}
-}
-
-func cutRunes(s string, n int) string {
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i]
-		}
-	}
-	return s
 }

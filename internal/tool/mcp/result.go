@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -41,14 +40,9 @@ type collector struct {
 // line adds a piece of text on a line of its own.
 func (c *collector) line(s string) {
 	s = text.Valid(s)
-	if room := maxResultText - c.text.Len(); len(s) > room {
-		room = max(room, 0)
-		for room > 0 && !utf8.RuneStart(s[room]) {
-			room--
-		}
-		c.cut += len(s) - room
-		s = s[:room]
-	}
+	kept := text.CutBytes(s, maxResultText-c.text.Len())
+	c.cut += len(s) - len(kept)
+	s = kept
 	if s == "" {
 		return
 	}

@@ -6,7 +6,6 @@ package api
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"mime"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 // Gate says who may talk to a listener.
@@ -34,18 +34,11 @@ type Gate struct {
 	MaxBody int64
 }
 
-// minToken is the length of a token that cannot be guessed by trying.
-const minToken = 16
-
-// Strong reports whether a token cannot be guessed by trying, as one that other
-// machines can try must be.
-func Strong(token httpsafe.Secret) bool { return len(token.Reveal()) >= minToken }
-
 // guard lets only requests through that carry the token, name us by a name of
 // ours, come from no foreign page and bring JSON.
 func (g Gate) guard(h http.Handler) (http.Handler, error) {
-	if !Strong(g.Token) {
-		return nil, fmt.Errorf("the token must have at least %d characters", minToken)
+	if !auth.Strong(g.Token) {
+		return nil, fmt.Errorf("the token must have at least %d characters", auth.MinSecret)
 	}
 	if g.MaxBody == 0 {
 		g.MaxBody = 1 << 20
@@ -101,16 +94,9 @@ func foreign(r *http.Request) bool {
 	return err != nil || !strings.EqualFold(u.Host, r.Host)
 }
 
+// authorized reports whether a request brings the token.
 func (g Gate) authorized(r *http.Request) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	same := g.isToken(strings.TrimSpace(token))
-	return same && strings.EqualFold(scheme, "bearer")
-}
-
-// isToken reports whether a text is the token. Without a token none is.
-func (g Gate) isToken(s string) bool {
-	same := subtle.ConstantTimeCompare([]byte(s), []byte(g.Token.Reveal())) == 1
-	return same && !g.Token.IsZero()
+	return auth.Same(g.Token, auth.Bearer(r))
 }
 
 func isJSON(contentType string) bool {

@@ -12,22 +12,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-func TestMCPToken(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	first, where, err := MCPToken(t.Context(), "", disk.Open(dir, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, _, err := MCPToken(t.Context(), "", disk.Open(dir, nil))
-	if err != nil || first.Reveal() != second.Reveal() || len(first.Reveal()) < 32 {
-		t.Errorf("tokens %q and %q, error %v, want one long token", first.Reveal(), second.Reveal(), err)
-	}
-	if fi, err := os.Stat(where); err != nil || os.PathSeparator == '/' && fi.Mode().Perm() != 0o600 {
-		t.Errorf("%s: %v, %v", where, fi.Mode(), err)
-	}
-}
-
 func TestSearchOwner(t *testing.T) {
 	t.Parallel()
 	ws := t.TempDir()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 // Who keeps the conversations of the API.
@@ -180,8 +181,8 @@ func (a *API) Handler() http.Handler {
 // Serve answers on l until ctx ends, then lets requests finish for a short
 // time. It closes l. A listener that other machines reach needs a token.
 func (a *API) Serve(ctx context.Context, l net.Listener) error {
-	if a.o.Ask != nil && !Loopback(l.Addr()) && !Strong(a.o.Token) {
-		return errors.Join(fmt.Errorf("listening on %s needs a key of at least %d characters: set api.apiKey", l.Addr(), minToken), l.Close())
+	if a.o.Ask != nil && !Loopback(l.Addr()) && !auth.Strong(a.o.Token) {
+		return errors.Join(fmt.Errorf("listening on %s needs a key of at least %d characters: set api.apiKey", l.Addr(), auth.MinSecret), l.Close())
 	}
 	return serve(ctx, l, a.Handler(), shutdownTime)
 }

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 )
@@ -75,7 +75,7 @@ func parseAttachments(raw json.RawMessage) (files []attachment, reason string) {
 		if reason != "" {
 			return nil, reason
 		}
-		f.name = cut(item.Name, 256)
+		f.name = text.CutBytes(item.Name, 256)
 		files = append(files, f)
 	}
 	if slices.ContainsFunc(files, func(f attachment) bool { return f.upload != "" }) {
@@ -164,9 +164,6 @@ func (c *Channel) storeOne(ctx context.Context, f attachment) (bus.Media, string
 	if c.d.Media == nil {
 		return bus.Media{}, "size"
 	}
-	if kindOf(f.mime) == "image" && !looksLike(f) {
-		return bus.Media{}, "mime"
-	}
 	name := f.name
 	if name == "" {
 		name = "file" + extension(f.mime)
@@ -182,18 +179,12 @@ func (c *Channel) storeOne(ctx context.Context, f attachment) (bus.Media, string
 		c.d.Log.WarnContext(ctx, "keep a file", "channel", c.d.Name, "err", err)
 		return bus.Media{}, "decode"
 	}
-	if kindOf(f.mime) != "image" {
-		m.MIME = f.mime
+	declared, ok := media.Declared(m, f.mime)
+	if !ok {
+		discard([]bus.Media{m})
+		return bus.Media{}, "mime"
 	}
-	return m, ""
-}
-
-// looksLike compares the beginning of a picture with what it claims to be.
-func looksLike(f attachment) bool {
-	head := f.data[:min(len(f.data), 64)]
-	raw := make([]byte, base64.StdEncoding.DecodedLen(len(head)))
-	n, _ := base64.StdEncoding.Decode(raw, []byte(head)) // Save finds what is wrong
-	return n > 0 && http.DetectContentType(raw[:n]) == f.mime
+	return declared, ""
 }
 
 // extension is a file name's end for a type, "" if none is known.

@@ -3,7 +3,6 @@ package socket
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
 	"net"
@@ -13,83 +12,18 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 const (
-	maxTokens     = 10_000 // issued and not used
 	protocolName  = "nanobot"
 	protocolToken = "nanobot.token." // a subprotocol that carries a token, for browsers
 	maxClientID   = 128              // bytes
 	owner         = "owner"          // identity of who has a token, or a page that is signed in
 )
-
-// tokens are the ones we issued of one kind.
-type tokens struct {
-	prefix string
-
-	mu     sync.Mutex
-	issued map[[sha256.Size]byte]grant
-}
-
-// grant is what a token is good for.
-type grant struct {
-	end    time.Time
-	proven bool // whoever it was given to had proved who they are
-}
-
-// issue makes a token, or none when too many are waiting to be used.
-func (t *tokens) issue(now time.Time, ttl time.Duration, proven bool) (string, bool) {
-	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // never fails
-	token := t.prefix + base64.RawURLEncoding.EncodeToString(raw)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.issued) >= maxTokens {
-		for k, g := range t.issued {
-			if !now.Before(g.end) {
-				delete(t.issued, k)
-			}
-		}
-		if len(t.issued) >= maxTokens {
-			return "", false
-		}
-	}
-	if t.issued == nil {
-		t.issued = map[[sha256.Size]byte]grant{}
-	}
-	t.issued[sha256.Sum256([]byte(token))] = grant{end: now.Add(ttl), proven: proven}
-	return token, true
-}
-
-// use takes a token out of circulation and reports whether it was good.
-func (t *tokens) use(token string, now time.Time) (proven, ok bool) {
-	return t.look(token, now, true)
-}
-
-// good reports whether a token may be used, and used again.
-func (t *tokens) good(token string, now time.Time) bool {
-	_, ok := t.look(token, now, false)
-	return ok
-}
-
-func (t *tokens) look(token string, now time.Time, spend bool) (proven, ok bool) {
-	if !strings.HasPrefix(token, t.prefix) {
-		return false, false
-	}
-	key := sha256.Sum256([]byte(token))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	g, ok := t.issued[key]
-	over := !now.Before(g.end)
-	if spend || over {
-		delete(t.issued, key)
-	}
-	return g.proven, ok && !over
-}
 
 // serveToken is the route that issues tokens.
 func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
@@ -100,11 +34,11 @@ func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 	secret := c.set.TokenIssueSecret
 	switch {
 	case !secret.IsZero():
-		given := bearer(r)
+		given := auth.Bearer(r)
 		if given == "" {
 			given = r.Header.Get("X-Nanobot-Auth")
 		}
-		if !same(secret, given) {
+		if !auth.Same(secret, given) {
 			refuse(w, http.StatusUnauthorized, "wrong or missing secret")
 			return
 		}
@@ -112,7 +46,7 @@ func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "set tokenIssueSecret to issue tokens to other machines")
 		return
 	}
-	token, ok := c.issued.issue(c.d.Now(), c.set.tokenTTL(), !secret.IsZero())
+	token, ok := c.issued.Issue(c.d.Now(), c.set.tokenTTL(), !secret.IsZero())
 	if !ok {
 		refuse(w, http.StatusTooManyRequests, "too many tokens are waiting to be used")
 		return
@@ -167,9 +101,7 @@ func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (who person, ok 
 // clientID is what a client calls itself.
 func clientID(r *http.Request) string {
 	id := r.URL.Query().Get("client_id")
-	if len(id) > maxClientID {
-		id = strings.ToValidUTF8(id[:maxClientID], "")
-	}
+	id = text.CutBytes(id, maxClientID)
 	if id == "" {
 		id = "anon-" + strings.ToLower(rand.Text()[:12])
 	}
@@ -184,10 +116,10 @@ func (c *Channel) authentic(r *http.Request) (proven, ok bool) {
 		return true, true
 	}
 	for _, given := range presented(r) {
-		if same(c.set.Token, given) {
+		if auth.Same(c.set.Token, given) {
 			return true, true
 		}
-		if proven, ok := c.issued.use(given, c.d.Now()); ok {
+		if proven, ok := c.issued.Use(given, c.d.Now()); ok {
 			return proven, true
 		}
 	}
@@ -200,7 +132,7 @@ func presented(r *http.Request) []string {
 	if t := r.URL.Query().Get("token"); t != "" {
 		out = append(out, t)
 	}
-	if t := bearer(r); t != "" {
+	if t := auth.Bearer(r); t != "" {
 		out = append(out, t)
 	}
 	for _, p := range subprotocols(r) {
@@ -211,14 +143,6 @@ func presented(r *http.Request) []string {
 	return out[:min(len(out), 3)]
 }
 
-func bearer(r *http.Request) string {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "bearer") {
-		return ""
-	}
-	return strings.TrimSpace(token)
-}
-
 func subprotocols(r *http.Request) []string {
 	var out []string
 	for _, line := range r.Header.Values("Sec-Websocket-Protocol") {
@@ -227,15 +151,6 @@ func subprotocols(r *http.Request) []string {
 		}
 	}
 	return out
-}
-
-// same compares in a time that tells nothing.
-func same(want httpsafe.Secret, got string) bool {
-	if want.IsZero() || got == "" {
-		return false
-	}
-	a, b := sha256.Sum256([]byte(want.Reveal())), sha256.Sum256([]byte(got))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
 // Proxies are the addresses of a proxy that says who is signed in.

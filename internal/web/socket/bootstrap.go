@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 // bootstrapPath is where clients of the newer generation begin: it gives them a
@@ -54,11 +55,11 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 	secrets := c.secrets()
 	switch {
 	case len(secrets) > 0:
-		given := bearer(r)
+		given := auth.Bearer(r)
 		if given == "" {
 			given = r.Header.Get("X-Nanobot-Auth")
 		}
-		if !anyOf(secrets, given) {
+		if !auth.AnyOf(secrets, given) {
 			refuse(w, http.StatusUnauthorized, "wrong or missing secret")
 			return
 		}
@@ -73,8 +74,8 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 	b := bootstrap{Path: c.set.Path, URL: c.socketURL(r), Expires: c.set.TokenTTLS, Surface: "gateway"}
 	proven, now := len(secrets) > 0, c.d.Now()
 	var ok bool
-	if b.Token, ok = c.issued.issue(now, c.set.tokenTTL(), proven); ok && proven && c.o.API != nil {
-		b.APIToken, ok = c.access.issue(now, c.set.tokenTTL(), true)
+	if b.Token, ok = c.issued.Issue(now, c.set.tokenTTL(), proven); ok && proven && c.o.API != nil {
+		b.APIToken, ok = c.access.Issue(now, c.set.tokenTTL(), true)
 	}
 	if !ok {
 		refuse(w, http.StatusTooManyRequests, "too many tokens are waiting to be used")
@@ -102,14 +103,6 @@ func (c *Channel) secrets() (out []httpsafe.Secret) {
 		}
 	}
 	return out
-}
-
-func anyOf(secrets []httpsafe.Secret, given string) bool {
-	ok := false
-	for _, s := range secrets {
-		ok = same(s, given) || ok // all of them, however the first is
-	}
-	return ok
 }
 
 // socketURL is the address of the socket as this client reaches us.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/guard"
 )
 
 // Who comes to a chat is told how it stands.
@@ -24,7 +25,7 @@ func TestChatState(t *testing.T) {
 			if to != (bus.Route{Channel: "websocket", ChatID: "known"}) {
 				return ChatState{}
 			}
-			return ChatState{Goal: goal, Preset: "fast", Scope: &Scope{Path: "/p", Mode: "restricted"}, Kept: "unified:default"}
+			return ChatState{Goal: goal, Preset: "fast", Scope: &guard.Scope{Path: "/p", Mode: "restricted"}, Kept: "unified:default"}
 		}
 	})
 	c := r.login()
@@ -98,17 +99,17 @@ func TestWorkspaceScope(t *testing.T) {
 	t.Parallel()
 	type asked struct {
 		Chat   string
-		Want   Scope
+		Want   guard.Scope
 		Remote bool
 	}
 	var got []asked
 	r := start(t, "", func(_ *chat.Deps, o *Options) {
-		o.Scope = func(_ context.Context, to bus.Route, want Scope, remote bool) (Scope, error) {
+		o.Scope = func(_ context.Context, to bus.Route, want guard.Scope, remote bool) (guard.Scope, error) {
 			got = append(got, asked{to.ChatID, want, remote})
 			if want.Path == "/etc" {
-				return Scope{}, errors.New("not there")
+				return guard.Scope{}, errors.New("not there")
 			}
-			return Scope{Path: "/full/" + want.Path, Mode: "restricted"}, nil
+			return guard.Scope{Path: "/full/" + want.Path, Mode: "restricted"}, nil
 		}
 	})
 	a, b := r.login(), r.login()
@@ -143,7 +144,7 @@ func TestWorkspaceScope(t *testing.T) {
 			t.Errorf("%s: %v", bad, m)
 		}
 	}
-	want := []asked{{chatID, Scope{Path: "p"}, false}, {chatID, Scope{"p", "full"}, false}, {chatID, Scope{Path: "p"}, false}, {chatID, Scope{Path: "/etc"}, false}}
+	want := []asked{{chatID, guard.Scope{Path: "p"}, false}, {chatID, guard.Scope{Path: "p", Mode: "full"}, false}, {chatID, guard.Scope{Path: "p"}, false}, {chatID, guard.Scope{Path: "/etc"}, false}}
 	// What is refused for another reason changes no folder.
 	for detail, bad := range map[string]string{
 		"missing content":     `"content":" "`,
@@ -159,7 +160,7 @@ func TestWorkspaceScope(t *testing.T) {
 	if m := a.until("session_updated"); m["chat_id"] != "elsewhere" || cmp.Diff(scoped, m["workspace_scope"]) != "" {
 		t.Errorf("set_workspace_scope of a chat nobody listens to: %v", m)
 	}
-	want = append(want, asked{"elsewhere", Scope{Path: "p"}, false})
+	want = append(want, asked{"elsewhere", guard.Scope{Path: "p"}, false})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -175,7 +176,7 @@ func TestScopeWithoutToken(t *testing.T) {
 	t.Parallel()
 	asked := make(chan bool, 1)
 	r := start(t, `{"websocketRequiresToken":false}`, func(_ *chat.Deps, o *Options) {
-		o.Scope = func(_ context.Context, _ bus.Route, want Scope, remote bool) (Scope, error) {
+		o.Scope = func(_ context.Context, _ bus.Route, want guard.Scope, remote bool) (guard.Scope, error) {
 			asked <- remote
 			return want, nil
 		}

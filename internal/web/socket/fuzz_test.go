@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
 )
 
 // Whatever a client sends, it breaks nothing and every answer is JSON.
@@ -26,7 +27,7 @@ func FuzzFrame(f *testing.F) {
 		d := deps(t, time.Now)
 		c := build(t, d, Options{
 			API:        &clerk{},
-			Scope:      func(_ context.Context, _ bus.Route, want Scope, _ bool) (Scope, error) { return want, nil },
+			Scope:      func(_ context.Context, _ bus.Route, want guard.Scope, _ bool) (guard.Scope, error) { return want, nil },
 			Fork:       func(context.Context, bus.Route, bus.Route, int, int, string) error { return nil },
 			Transcribe: func(context.Context, string, time.Duration) (string, string) { return "heard", "" },
 		}, `{"token":"x"}`)

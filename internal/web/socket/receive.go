@@ -13,9 +13,11 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/guard"
 )
 
 const (
@@ -191,15 +193,8 @@ func (r *receiver) typed(ctx context.Context, kind string, e *envelope) {
 			r.setScope(ctx, e.ChatID, e)
 		}
 	default:
-		r.problem("unknown type", cut(kind, 64), e)
+		r.problem("unknown type", text.CutBytes(kind, 64), e)
 	}
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
 }
 
 // newChat begins a chat, perhaps in a folder of its own.
@@ -213,7 +208,7 @@ func (r *receiver) newChat(ctx context.Context, e *envelope) {
 }
 
 // open attaches a new chat and says so.
-func (r *receiver) open(id string, scope *Scope) {
+func (r *receiver) open(id string, scope *guard.Scope) {
 	a, ok := r.c.hub.attach(r.socket, id, 0, false)
 	if !ok {
 		r.denied(nil)
@@ -327,7 +322,7 @@ func named(list json.RawMessage) string {
 			_ = json.Unmarshal(item, &o) // what is none of these names nothing
 			name = cmp.Or(o.Key, o.Name, o.ID)
 		}
-		if name = cut(strings.Join(strings.Fields(name), " "), 128); name != "" {
+		if name = text.CutBytes(strings.Join(strings.Fields(name), " "), 128); name != "" {
 			out = append(out, name)
 		}
 	}
@@ -488,7 +483,7 @@ func (r *receiver) fork(ctx context.Context, e *envelope) {
 		} else {
 			index = *e.BeforeIndex
 		}
-		if err := r.c.o.Fork(ctx, from, to, user, index, cut(e.Title, 256)); err != nil {
+		if err := r.c.o.Fork(ctx, from, to, user, index, text.CutBytes(e.Title, 256)); err != nil {
 			r.c.d.Log.WarnContext(ctx, "fork a chat", "channel", r.c.d.Name, "err", err)
 			r.problem("fork_rejected", "the chat could not be copied", e)
 			return

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/guard"
 )
 
 // scoped reports whether a frame asks for a folder to work in.
@@ -39,8 +40,8 @@ func (h *hub) tell(s *socket, id string, told func() frame) {
 // scope is what is in force after a frame asked for a folder. What cannot be
 // done is answered: to ignore it would give more than was asked for. Who proved
 // nothing may be a command of the agent that wants out, and counts as far away.
-func (r *receiver) scope(ctx context.Context, id string, e *envelope) (got Scope, ok bool) {
-	var want Scope
+func (r *receiver) scope(ctx context.Context, id string, e *envelope) (got guard.Scope, ok bool) {
+	var want guard.Scope
 	var why string
 	switch err := json.Unmarshal(e.Scope, &want); {
 	case r.c.o.Scope == nil:
@@ -56,5 +57,5 @@ func (r *receiver) scope(ctx context.Context, id string, e *envelope) (got Scope
 		why = err.Error()
 	}
 	r.problem("workspace_scope_rejected", why, e)
-	return Scope{}, false
+	return guard.Scope{}, false
 }

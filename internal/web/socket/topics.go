@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/web"
 )
 
 const (
@@ -14,11 +16,6 @@ const (
 	topicPause = 50 * time.Millisecond // changes of a topic within it are one event
 	topicRoom  = 64                    // events with data that wait for one connection
 )
-
-// topics are what a client can subscribe to.
-func topics() []string {
-	return []string{"sessions", "questions", "automations", "channels", "pairing", "mcp", "memory", "settings", "budget", "log", "doctor", "devices"}
-}
 
 // feed is what a connection is told about topics. Guarded by hub.mu.
 type feed struct {
@@ -126,7 +123,7 @@ func subscribe(r *receiver, e *envelope) {
 		r.problem("invalid topics", "topics must be a list of names", e)
 		return
 	}
-	known := topics()
+	known := web.Topics()
 	want = slices.DeleteFunc(want, func(t string) bool { return !slices.Contains(known, t) }) // a newer client may know more
 	slices.Sort(want)
 	want = slices.Compact(want)
@@ -134,32 +131,4 @@ func subscribe(r *receiver, e *envelope) {
 	r.feed.topics = want
 	r.c.hub.mu.Unlock()
 	r.reply(newFrame("subscribed", "", 128).list("topics", want))
-}
-
-// topicsOf are the topics that an action changes.
-func topicsOf(action string) []string {
-	for _, of := range []struct {
-		prefix string
-		topics []string
-	}{
-		{"session.", []string{"sessions"}},
-		{"sidebar.", []string{"sessions"}},
-		{"automation.preview", nil},
-		{"automation.", []string{"automations"}},
-		{"memory.forget_preview", nil},
-		{"memory.", []string{"memory"}},
-		{"settings.pairing.", []string{"pairing"}},
-		{"settings.mcp.", []string{"mcp", "settings"}},
-		{"settings.channel.validate", nil},
-		{"settings.channel.", []string{"channels", "settings"}},
-		{"settings.feature.", []string{"channels", "settings"}},
-		{"settings.", []string{"settings"}},
-		{"undo.apply", []string{"sessions"}},
-		{"device.", []string{"devices"}},
-	} {
-		if len(action) >= len(of.prefix) && action[:len(of.prefix)] == of.prefix {
-			return of.topics
-		}
-	}
-	return nil
 }

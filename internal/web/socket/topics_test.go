@@ -2,7 +2,6 @@ package socket
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,16 +101,5 @@ func TestTopicsThatAreDropped(t *testing.T) {
 	c.Publish("log", "on")
 	if got := told(t, s); len(got) != 1 || got[0]["n"] != float64(topicRoom+1) {
 		t.Errorf("it goes on with %v", got)
-	}
-}
-
-func TestTopicsOfActions(t *testing.T) {
-	for action, want := range map[string][]string{
-		"session.rename": {"sessions"}, "automation.preview": nil, "automation.run": {"automations"}, "settings.pairing.deny": {"pairing"},
-		"settings.agent.update": {"settings"}, "settings.channel.configure": {"channels", "settings"}, "skill.delete": nil,
-	} {
-		if got := topicsOf(action); !slices.Equal(got, want) {
-			t.Errorf("%s changes %v", action, got)
-		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
@@ -18,7 +19,7 @@ const (
 func (r *receiver) transcribe(ctx context.Context, e *envelope) {
 	id := e.RequestID
 	fail := func(detail string) {
-		r.reply(newFrame(evNoTranscript, "", 128).text("request_id", cut(id, maxRequestID)).text("detail", detail))
+		r.reply(newFrame(evNoTranscript, "", 128).text("request_id", text.CutBytes(id, maxRequestID)).text("detail", detail))
 	}
 	switch {
 	case id == "" || len(id) > maxRequestID:

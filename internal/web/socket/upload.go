@@ -34,7 +34,6 @@ type uploads struct {
 type upload struct {
 	owner string
 	media bus.Media
-	mime  string
 	timer *time.Timer
 }
 
@@ -99,7 +98,7 @@ func (u *uploads) refund(files []attachment, stored []bus.Media, owner, dir stri
 			discard([]bus.Media{m})
 			continue
 		}
-		u.put(files[i].upload, &upload{owner: owner, media: back, mime: files[i].mime})
+		u.put(files[i].upload, &upload{owner: owner, media: back})
 	}
 }
 
@@ -111,7 +110,7 @@ func (u *uploads) look(id, owner string) (mime string, size int64, ok bool) {
 	if f == nil || f.owner != owner {
 		return "", 0, false
 	}
-	return f.mime, f.media.Size, true
+	return f.media.MIME, f.media.Size, true
 }
 
 // take gives a file to the one message that uses it.
@@ -182,12 +181,14 @@ func (c *Channel) ServeUpload(w http.ResponseWriter, r *http.Request, device str
 		c.d.Log.WarnContext(r.Context(), "an upload was not kept", "channel", c.d.Name, "err", err)
 		refuseUpload(w, http.StatusInternalServerError, "upload_failed", nil)
 		return
-	case m.Size == 0 || kindOf(kind) == "image" && m.MIME != kind:
+	}
+	declared, ok := media.Declared(m, kind)
+	if m.Size == 0 || !ok {
 		discard([]bus.Media{m})
 		refuseUpload(w, http.StatusUnsupportedMediaType, "upload_type", nil)
 		return
 	}
-	id := c.uploads.keep(&upload{owner: device, media: m, mime: kind})
+	id := c.uploads.keep(&upload{owner: device, media: declared})
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"upload_id": id, "size": m.Size, "type": kind, "expires_in": int(uploadLife / time.Second)})
 }
@@ -227,9 +228,6 @@ func (u *uploads) adopt(f attachment, owner, dir string) (bus.Media, string) {
 	m.Path = filepath.Join(dir, filepath.Base(up.media.Path))
 	if os.Rename(up.media.Path, m.Path) != nil {
 		return bus.Media{}, "upload_gone"
-	}
-	if kindOf(f.mime) != "image" {
-		m.MIME = f.mime
 	}
 	return m, ""
 }

@@ -19,7 +19,7 @@ func TestUploadThatIsNotUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var u uploads
-		id := u.keep(&upload{owner: "d", media: m, mime: "text/plain"})
+		id := u.keep(&upload{owner: "d", media: m})
 		time.Sleep(uploadLife - time.Second)
 		if _, _, ok := u.look(id, "d"); !ok {
 			t.Error("gone before its time")

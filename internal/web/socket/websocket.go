@@ -25,6 +25,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/guard"
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 const (
@@ -51,7 +53,7 @@ type Options struct {
 	// Scope gives a chat a folder to work in, as far as its client may: remote
 	// ones can only narrow what there is. It returns what is in force then; an
 	// error is for the person. Nil: clients are told that it cannot be done.
-	Scope func(ctx context.Context, to bus.Route, want Scope, remote bool) (Scope, error)
+	Scope func(ctx context.Context, to bus.Route, want guard.Scope, remote bool) (guard.Scope, error)
 	// SetModel chooses the model of a chat by its name or that of a preset; neither is
 	// the usual one. It returns the name of the model; an error is for the person.
 	// Nil: clients are told that it cannot be done.
@@ -74,26 +76,21 @@ type Options struct {
 
 // ChatState is what is kept about a chat.
 type ChatState struct {
-	Goal   *bus.Goal // nil: none was ever set
-	Preset string    // of the model, "" for the usual one
-	Scope  *Scope    // nil: the workspace
-	Title  string    // "" if it has none
-	Kept   string    // conversation that has its messages, "" for its own
-}
-
-// Scope is the folder a chat works in.
-type Scope struct {
-	Path string `json:"project_path"`
-	Mode string `json:"access_mode"` // restricted, full
+	Goal   *bus.Goal    // nil: none was ever set
+	Preset string       // of the model, "" for the usual one
+	Scope  *guard.Scope // nil: the workspace
+	Title  string       // "" if it has none
+	Kept   string       // conversation that has its messages, "" for its own
 }
 
 // API answers a web interface. Requests are those below /api/, of people who
 // proved who they are.
 type API interface {
 	http.Handler
-	// Do carries out a named action. An error with a method HTTPStatus says
-	// what kind it is; its text is for the person.
-	Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error)
+	// Do carries out a named action. It returns what the client is told and the
+	// topics that have changed. An error with a method HTTPStatus says what kind
+	// it is; its text is for the person.
+	Do(ctx context.Context, action string, payload json.RawMessage) (result json.RawMessage, changed []string, err error)
 }
 
 // Driver is the platform.
@@ -113,7 +110,7 @@ func (o Options) open(d chat.Deps, section json.RawMessage) (chat.Channel, error
 		}
 	}
 	c := &Channel{
-		d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: tokens{prefix: "nbwt_"}, access: tokens{prefix: "nbat_"},
+		d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: auth.NewTokens("nbwt_"), access: auth.NewTokens("nbat_"),
 	}
 	c.hub.ending = d.Ending
 	if d.Back != nil {
@@ -128,8 +125,8 @@ type Channel struct {
 	set    *settings
 	o      Options
 	hub    *hub
-	issued tokens // for the socket, good for one connection
-	access tokens // for /api/, good until they end
+	issued *auth.Tokens // for the socket, good for one connection
+	access *auth.Tokens // for /api/, good until they end
 	links  links
 	asked  requests
 

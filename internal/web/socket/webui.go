@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/web/auth"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 // serveAPI answers the owner: with a token of the bootstrap, with
 // the permanent one, or through a trusted proxy.
 func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
-	given := bearer(r)
+	given := auth.Bearer(r)
 	if given == "" {
 		given = r.URL.Query().Get("token")
 	}
@@ -33,7 +35,7 @@ func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
 		refuseRead(w, http.StatusServiceUnavailable, "gateway_starting", "not running")
 	case !c.originAllowed(r) || embedded(r):
 		refuseRead(w, http.StatusForbidden, "origin_not_allowed", "this origin is not allowed; see allowedOrigins")
-	case !c.Vouched(r) && !same(c.set.Token, given) && !c.access.good(given, c.d.Now()):
+	case !c.Vouched(r) && !auth.Same(c.set.Token, given) && !c.access.Good(given, c.d.Now()):
 		refuseRead(w, http.StatusUnauthorized, "unauthorized", "wrong or missing token; "+bootstrapPath+" gives one")
 	default:
 		c.o.API.ServeHTTP(w, r)
@@ -200,7 +202,7 @@ func act(ctx context.Context, c *Channel, id, action string, payload json.RawMes
 			f, carried = failed(id, http.StatusInternalServerError, "internal", "internal error", nil), true
 		}
 	}()
-	result, err := c.o.API.Do(ctx, action, payload)
+	result, changed, err := c.o.API.Do(ctx, action, payload)
 	if err != nil {
 		if ctx.Err() != nil {
 			return failed(id, http.StatusServiceUnavailable, "interrupted", "interrupted, ask again", nil), false
@@ -208,13 +210,13 @@ func act(ctx context.Context, c *Channel, id, action string, payload json.RawMes
 		status, code, params := detailOf(err)
 		return failed(id, status, code, err.Error(), params), true
 	}
-	tell(c, action, payload, result)
+	tell(c, action, payload, result, changed)
 	return newFrame(evWebuiResponse, "", len(result)+64).text("request_id", id).flag("ok", true).raw("result", result), true
 }
 
 // tell lets all clients know about what one of them changed for all.
-func tell(c *Channel, action string, payload, result json.RawMessage) {
-	for _, topic := range topicsOf(action) {
+func tell(c *Channel, action string, payload, result json.RawMessage, changed []string) {
+	for _, topic := range changed {
 		c.Publish(topic, nil)
 	}
 	switch kind, _, _ := strings.Cut(action, "."); kind {
@@ -257,12 +259,12 @@ func (r *receiver) setSidebar(ctx context.Context, e *envelope) {
 		state = json.RawMessage("null")
 	}
 	payload := append(append([]byte(`{"state":`), state...), '}')
-	result, err := r.c.o.API.Do(ctx, "sidebar.update", payload)
+	result, changed, err := r.c.o.API.Do(ctx, "sidebar.update", payload)
 	if err != nil {
 		r.problem("sidebar_state_rejected", err.Error(), e)
 		return
 	}
-	tell(r.c, "sidebar.update", payload, result)
+	tell(r.c, "sidebar.update", payload, result, changed)
 }
 
 func failed(id string, status int, code, message string, params map[string]any) frame {

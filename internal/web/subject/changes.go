@@ -21,7 +21,7 @@ type Changes struct {
 func (c Changes) Routes() web.Routes {
 	return web.Routes{
 		Reads:   map[string]web.Read{"undo": c.list, "undo/{id}": c.one},
-		Actions: map[string]web.Action{"undo.apply": c.apply},
+		Actions: map[string]web.Action{"undo.apply": web.Changing(c.apply, web.TopicSessions)},
 	}
 }
 

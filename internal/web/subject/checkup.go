@@ -52,7 +52,7 @@ type Checkup struct {
 func (c *Checkup) Routes() web.Routes {
 	return web.Routes{
 		Reads:   map[string]web.Read{"doctor": c.read, "doctor/bundle": c.bundle},
-		Actions: map[string]web.Action{"doctor.run": c.run, "doctor.fix": c.fix},
+		Actions: map[string]web.Action{"doctor.run": web.Changing(c.run), "doctor.fix": web.Changing(c.fix)},
 	}
 }
 
@@ -98,7 +98,7 @@ func (c *Checkup) change(f func()) {
 	c.mu.Lock()
 	f()
 	c.mu.Unlock()
-	c.Feed.Publish("doctor", nil)
+	c.Feed.Publish(web.TopicDoctor, nil)
 }
 
 // bundle is a file for people who help.

@@ -43,12 +43,12 @@ func (c Conversations) Routes() web.Routes {
 			"sessions/{key}/export":  c.export,
 		},
 		Actions: map[string]web.Action{
-			"session.rename":  c.rename,
-			"session.delete":  c.remove,
-			"session.archive": c.remove,
-			"session.restore": c.restore,
-			"session.erase":   c.erase,
-			"session.seen":    c.seen,
+			"session.rename":  web.Changing(c.rename, web.TopicSessions),
+			"session.delete":  web.Changing(c.remove, web.TopicSessions),
+			"session.archive": web.Changing(c.remove, web.TopicSessions),
+			"session.restore": web.Changing(c.restore, web.TopicSessions),
+			"session.erase":   web.Changing(c.erase, web.TopicSessions),
+			"session.seen":    web.Changing(c.seen, web.TopicSessions),
 		},
 	}
 }

@@ -27,10 +27,10 @@ func (d Devices) Routes() web.Routes {
 	return web.Routes{
 		Reads: map[string]web.Read{"devices": d.list},
 		Actions: map[string]web.Action{
-			"device.approve": func(_ context.Context, p json.RawMessage) (any, error) { return d.decide(p, true) },
-			"device.deny":    func(_ context.Context, p json.RawMessage) (any, error) { return d.decide(p, false) },
-			"device.revoke":  d.revoke,
-			"device.link":    d.link,
+			"device.approve": d.decide(true),
+			"device.deny":    d.decide(false),
+			"device.revoke":  web.Changing(d.revoke, web.TopicDevices),
+			"device.link":    web.Changing(d.link, web.TopicDevices),
 		},
 	}
 }
@@ -43,17 +43,20 @@ func (d Devices) list(ctx context.Context, _ *http.Request) (any, error) {
 	return map[string]any{"devices": append([]auth.Device{}, list...), "waiting": append([]auth.Pending{}, d.Auth.Waiting()...)}, nil
 }
 
-func (d Devices) decide(payload json.RawMessage, allow bool) (any, error) {
-	var in struct {
-		Digits string `json:"digits"`
-	}
-	if err := web.Decode(payload, &in); err != nil {
-		return nil, err
-	}
-	if err := d.Auth.Decide(in.Digits, allow); err != nil {
-		return nil, web.Refuse(http.StatusNotFound, "no device waits with these digits; another device may have answered, or the request has expired")
-	}
-	return struct{}{}, nil
+// decide lets a device in that waits, or turns it away.
+func (d Devices) decide(allow bool) web.Action {
+	return web.Changing(func(_ context.Context, payload json.RawMessage) (any, error) {
+		var in struct {
+			Digits string `json:"digits"`
+		}
+		if err := web.Decode(payload, &in); err != nil {
+			return nil, err
+		}
+		if err := d.Auth.Decide(in.Digits, allow); err != nil {
+			return nil, web.Refuse(http.StatusNotFound, "no device waits with these digits; another device may have answered, or the request has expired")
+		}
+		return struct{}{}, nil
+	}, web.TopicDevices)
 }
 
 func (d Devices) revoke(ctx context.Context, payload json.RawMessage) (any, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -29,7 +30,7 @@ func (c Conversations) export(ctx context.Context, r *http.Request) (any, error)
 	name := text.SafeName(out.key)
 	switch format := r.URL.Query().Get("format"); format {
 	case "", "md":
-		return web.Download{Name: name + ".md", MIME: "text/markdown; charset=utf-8", Write: func(w io.Writer) error { return out.markdown(ctx, w) }}, nil
+		return web.Download{Name: name + ".md", MIME: "text/markdown; charset=utf-8", Write: func(w io.Writer) error { return out.markdown(phrase.InZone(ctx, now.Location), w) }}, nil
 	case "jsonl":
 		return web.Download{Name: name + ".jsonl", MIME: "application/jsonl", Write: func(w io.Writer) error { return out.lines(ctx, w) }}, nil
 	default:
@@ -69,7 +70,7 @@ func (e exported) markdown(ctx context.Context, w io.Writer) error {
 		if rec.Role == llm.Assistant || rec.Mark() {
 			who = "nanobot"
 		}
-		if _, err := fmt.Fprintf(w, "\n## %s, %s\n\n%s\n", who, rec.Time.Local().Format("2006-01-02 15:04"), strings.TrimSpace(e.secrets.Redact(rec.Display()))); err != nil {
+		if _, err := fmt.Fprintf(w, "\n## %s, %s\n\n%s\n", who, phrase.Moment(ctx, rec.Time), strings.TrimSpace(e.secrets.Redact(rec.Display()))); err != nil {
 			return err
 		}
 		for _, c := range rec.ToolCalls {

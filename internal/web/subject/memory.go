@@ -25,10 +25,7 @@ const (
 )
 
 // Memory is what is remembered.
-type Memory struct {
-	Now  Source
-	Feed web.Feed
-}
+type Memory struct{ Now Source }
 
 // Routes implements web.Subject.
 func (k Memory) Routes() web.Routes {
@@ -45,9 +42,9 @@ func (k Memory) Routes() web.Routes {
 			"memory.restore":        k.changeMemory(restoreMemory),
 			"memory.confirm":        k.changeMemory(confirmFinding),
 			"memory.reject":         k.changeMemory(rejectFinding),
-			"memory.forget_preview": k.previewForget,
+			"memory.forget_preview": web.Changing(k.previewForget),
 			"memory.forget":         k.changeMemory(forget),
-			"memory.dream":          k.dream,
+			"memory.dream":          web.Changing(k.dream, web.TopicMemory),
 		},
 	}
 }
@@ -68,15 +65,11 @@ func (k Memory) readMemory(fn func(context.Context, remembered, *http.Request) (
 
 // changeMemory opens the memory for an action.
 func (k Memory) changeMemory(fn func(context.Context, remembered, json.RawMessage) (any, error)) web.Action {
-	return func(ctx context.Context, payload json.RawMessage) (any, error) {
+	return web.Changing(func(ctx context.Context, payload json.RawMessage) (any, error) {
 		ctx, cancel := lasting(ctx)
 		defer cancel()
-		out, err := k.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, payload) })
-		if err == nil {
-			k.Feed.Publish("memory", nil)
-		}
-		return out, err
-	}
+		return k.withMemory(ctx, func(m remembered) (any, error) { return fn(ctx, m, payload) })
+	}, web.TopicMemory)
 }
 
 func (k Memory) withMemory(ctx context.Context, fn func(remembered) (any, error)) (out any, err error) {
@@ -354,6 +347,5 @@ func (k Memory) dream(ctx context.Context, payload json.RawMessage) (any, error)
 	if err != nil {
 		return nil, web.Refuse(http.StatusBadGateway, "%s", now.Secrets.Redact(err.Error()))
 	}
-	k.Feed.Publish("memory", nil)
 	return rep, nil
 }

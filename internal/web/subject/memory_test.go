@@ -22,7 +22,6 @@ type remembering struct {
 	*home
 
 	program *subject.Program
-	changed []string // topics that were published
 }
 
 // memoryKey is a credential of the program.
@@ -43,8 +42,7 @@ func newMemory(t *testing.T) *remembering {
 		return m, m.Close, nil
 	}
 	r.home = newSubject(t, subject.Memory{
-		Now:  func(context.Context) (*subject.Program, error) { return r.program, nil },
-		Feed: feed(func(topic string) { r.changed = append(r.changed, topic) }),
+		Now: func(context.Context) (*subject.Program, error) { return r.program, nil },
 	})
 	r.Workspace = ws
 	return r
@@ -182,14 +180,13 @@ func TestFindings(t *testing.T) {
 	h.refuses(t, "memory.confirm", `{"id":"none"}`, 404, "finding")
 	h.refuses(t, "memory.reject", `{}`, 400, "id")
 
-	h.changed = nil
 	h.program.Dream = fakeDream{report: memory.Report{ID: "d1", Entries: 2}}
 	if rep := acts[memory.Report](t, h.home, "memory.dream", ""); rep.Entries != 2 {
 		t.Errorf("dream = %+v", rep)
 	}
+	if got := h.changes(t, "memory.dream", ""); !slices.Equal(got, []string{"memory"}) {
+		t.Errorf("a dream changes %v, want memory", got)
+	}
 	h.program.Dream = fakeDream{err: errors.New("the model with " + memoryKey + " failed")}
 	h.refuses(t, "memory.dream", "", 502, "[redacted:key]")
-	if !slices.Equal(h.changed, []string{"memory"}) {
-		t.Errorf("topics = %v, want memory once", h.changed)
-	}
 }

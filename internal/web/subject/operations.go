@@ -28,7 +28,7 @@ type Operations struct {
 func (o Operations) Routes() web.Routes {
 	return web.Routes{
 		Reads:   map[string]web.Read{"status": o.status, "backup": o.backup},
-		Actions: map[string]web.Action{"gateway.reload": o.reload, "gateway.restart": o.restart, "download.create": o.promise},
+		Actions: map[string]web.Action{"gateway.reload": web.Changing(o.reload), "gateway.restart": web.Changing(o.restart), "download.create": web.Changing(o.promise)},
 	}
 }
 

@@ -6,6 +6,7 @@ package subject
 
 import (
 	"context"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
@@ -34,6 +35,7 @@ type Program struct {
 	Skills    *skill.Library
 	Place     skill.Place    // where skills are installed
 	Disabled  []string       // skills that are left out
+	Location  *time.Location // of the person, nil: that of this machine
 	Jail      *diskio.Jail   // what may be looked at
 	Changes   *change.Record // nil: changes to files are not kept
 	// Memory opens what is remembered; done gives it back. nil: there is none.

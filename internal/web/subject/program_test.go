@@ -208,7 +208,7 @@ func get(t *testing.T, d *web.Desk, path string) (int, string) {
 // do carries out an action and returns the result, or the status of the refusal.
 func do(t *testing.T, d *web.Desk, action, payload string) (string, int) {
 	t.Helper()
-	out, err := d.Do(t.Context(), action, json.RawMessage(payload))
+	out, _, err := d.Do(t.Context(), action, json.RawMessage(payload))
 	if err == nil {
 		return string(out), http.StatusOK
 	}
@@ -217,6 +217,14 @@ func do(t *testing.T, d *web.Desk, action, payload string) (string, int) {
 		t.Fatalf("%s: %v is not a *web.Error", action, err)
 	}
 	return e.Message, e.Status
+}
+
+// changes carries out an action that must work and returns the topics that it changed.
+func (h *home) changes(t *testing.T, action, payload string) []string {
+	t.Helper()
+	_, changed, err := h.Do(t.Context(), action, json.RawMessage(payload))
+	must(t, err)
+	return changed
 }
 
 // read gets a path that must be there.

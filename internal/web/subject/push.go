@@ -60,7 +60,7 @@ type subscription struct {
 func (p Push) Routes() web.Routes {
 	return web.Routes{
 		Reads:   map[string]web.Read{"push": p.read},
-		Actions: map[string]web.Action{"push.subscribe": p.subscribe, "push.unsubscribe": p.unsubscribe, "push.test": p.test},
+		Actions: map[string]web.Action{"push.subscribe": web.Changing(p.subscribe), "push.unsubscribe": web.Changing(p.unsubscribe), "push.test": web.Changing(p.test)},
 	}
 }
 

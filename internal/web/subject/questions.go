@@ -29,7 +29,7 @@ type Questions struct {
 func (q Questions) Routes() web.Routes {
 	return web.Routes{
 		Reads:   map[string]web.Read{"questions": q.open, "approvals/history": q.history},
-		Actions: map[string]web.Action{"approval.answer": q.answer, "approval.explain": q.explain},
+		Actions: map[string]web.Action{"approval.answer": web.Changing(q.answer), "approval.explain": web.Changing(q.explain)},
 	}
 }
 

@@ -30,10 +30,10 @@ func (s Schedule) Routes() web.Routes {
 			"automation.disable":      s.act(func(ctx context.Context, j jobs, kind, id string) error { return j.enable(ctx, kind, id, false) }),
 			"automation.run":          s.act(func(ctx context.Context, j jobs, kind, id string) error { return j.runNow(ctx, kind, id) }),
 			"automation.delete":       s.act(func(ctx context.Context, j jobs, kind, id string) error { return j.remove(ctx, kind, id) }),
-			"automation.update":       s.update,
-			"automation.create":       s.create,
-			"automation.preview":      s.preview,
-			"automation.renew_secret": s.renew,
+			"automation.update":       web.Changing(s.update, web.TopicAutomations),
+			"automation.create":       web.Changing(s.create, web.TopicAutomations),
+			"automation.preview":      web.Changing(s.preview),
+			"automation.renew_secret": web.Changing(s.renew, web.TopicAutomations),
 		},
 	}
 }

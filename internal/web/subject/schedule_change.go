@@ -18,7 +18,7 @@ import (
 // act makes an action of what is done with one automation. It returns the automation
 // as it is then; null if it is gone.
 func (s Schedule) act(do func(ctx context.Context, j jobs, kind, id string) error) web.Action {
-	return func(ctx context.Context, payload json.RawMessage) (any, error) {
+	return web.Changing(func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			ID string `json:"id"`
 		}
@@ -33,7 +33,7 @@ func (s Schedule) act(do func(ctx context.Context, j jobs, kind, id string) erro
 			return nil, unwilling(err)
 		}
 		return j.automation(ctx, in.ID)
-	}
+	}, web.TopicAutomations)
 }
 
 // automation is what an action tells about one.

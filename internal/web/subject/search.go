@@ -56,7 +56,7 @@ func (s Search) search(ctx context.Context, r *http.Request) (any, error) {
 		return nil, web.Refuse(http.StatusBadRequest, "q must have between 1 and %d bytes", queryBytes)
 	}
 	for name, to := range map[string]*time.Time{"after": &q.After, "before": &q.Before} {
-		if *to, err = moment(r, name); err != nil {
+		if *to, err = moment(r, name, now.Location); err != nil {
 			return nil, err
 		}
 	}

@@ -24,7 +24,7 @@ type Sidebar struct{ Store store.Store }
 func (s Sidebar) Routes() web.Routes {
 	return web.Routes{
 		Reads:   map[string]web.Read{"webui/sidebar-state": s.read},
-		Actions: map[string]web.Action{"sidebar.update": s.write},
+		Actions: map[string]web.Action{"sidebar.update": web.Changing(s.write, web.TopicSessions)},
 	}
 }
 

@@ -38,9 +38,9 @@ func (k Skills) Routes() web.Routes {
 			"webui/skills/trends":   k.catalogue,
 		},
 		Actions: map[string]web.Action{
-			"skill.install": k.install,
-			"skill.update":  k.update,
-			"skill.delete":  k.remove,
+			"skill.install": web.Changing(k.install),
+			"skill.update":  web.Changing(k.update),
+			"skill.delete":  web.Changing(k.remove),
 			"skill.check":   k.draft(skill.Check),
 			"skill.write":   k.draft(skill.Write),
 		},
@@ -239,7 +239,7 @@ func (k Skills) remove(ctx context.Context, payload json.RawMessage) (any, error
 
 // draft makes an action of what is done with the text of a skill.
 func (k Skills) draft(do func(skill.Place, skill.Draft) ([]skill.Problem, error)) web.Action {
-	return func(ctx context.Context, payload json.RawMessage) (any, error) {
+	return web.Changing(func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Name    string `json:"name"`
 			Text    string `json:"text"`
@@ -258,7 +258,7 @@ func (k Skills) draft(do func(skill.Place, skill.Draft) ([]skill.Problem, error)
 			return nil, unfit(err)
 		}
 		return map[string]any{"name": in.Name, "problems": append([]skill.Problem{}, problems...), "version": skill.Version(in.Text)}, nil
-	}
+	})
 }
 
 // unfit is why a skill is not installed or removed, as a refusal.

@@ -1,6 +1,7 @@
 package subject
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
@@ -37,8 +38,9 @@ func number(r *http.Request, name string, def int) (int, error) {
 	return n, nil
 }
 
-// moment reads a time from the query: a day, or a time with an offset.
-func moment(r *http.Request, name string) (time.Time, error) {
+// moment reads a time from the query: a day in a zone, nil for that of this machine, or a
+// time with an offset.
+func moment(r *http.Request, name string, zone *time.Location) (time.Time, error) {
 	s := r.URL.Query().Get(name)
 	if s == "" {
 		return time.Time{}, nil
@@ -46,7 +48,7 @@ func moment(r *http.Request, name string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
 	}
-	if t, err := time.ParseInLocation(time.DateOnly, s, time.Local); err == nil {
+	if t, err := time.ParseInLocation(time.DateOnly, s, cmp.Or(zone, time.Local)); err == nil {
 		return t, nil
 	}
 	return time.Time{}, web.Refuse(http.StatusBadRequest, "%s must be a day such as 2026-05-04 or a time such as 2026-05-04T12:00:00Z, not %.40q", name, s)
@@ -75,11 +77,7 @@ func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	n := most
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + fmt.Sprintf("\n[cut here: only the first %d KiB are shown]", most>>10)
+	return text.CutBytes(s, most) + fmt.Sprintf("\n[cut here: only the first %d KiB are shown]", most>>10)
 }
 
 // lastingTime bounds what goes on without its client.

@@ -219,7 +219,7 @@ export interface Asked {
   outcome?: unknown;
 }
 
-/** internal/web/socket: Scope */
+/** internal/guard: Scope */
 export interface Scope {
   project_path: string;
   access_mode: string;

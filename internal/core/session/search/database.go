@@ -20,6 +20,9 @@ import (
 // another version is built again.
 const version = 3
 
+// lockPause is how often a process that waits for the index looks whether it is free.
+const lockPause = 20 * time.Millisecond
+
 // schema makes the tables. The ids of documents grow with their time (see
 // idOf), so that the newest are found first and a span of time is a range.
 // The full-text table keeps only which document has which token: how often and
@@ -204,20 +207,9 @@ func (x *Index) write(ctx context.Context) (done func() error, err error) {
 	if err := diskio.MkdirAll(filepath.Dir(x.opt.Path), 0o700); err != nil {
 		return nil, err
 	}
-	for {
-		lock, err := diskio.TryLock(x.opt.Path + ".lock")
-		if err == nil {
-			return func() error { err := lock.Unlock(); <-x.turn; return err }, nil
-		}
-		if _, busy := errors.AsType[*diskio.LockedError](err); !busy {
-			return nil, err
-		}
-		t := time.NewTimer(20 * time.Millisecond)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return nil, context.Cause(ctx)
-		}
+	lock, err := diskio.WaitLock(ctx, x.opt.Path+".lock", lockPause)
+	if err != nil {
+		return nil, err
 	}
+	return func() error { err := lock.Unlock(); <-x.turn; return err }, nil
 }

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
 // maxToken bounds a token in bytes. What is longer is cut, in texts as in
@@ -117,14 +119,7 @@ func fold(w string) string {
 	} else {
 		w = strings.ToLower(w)
 	}
-	if len(w) > maxToken {
-		end := maxToken
-		for !utf8.RuneStart(w[end]) {
-			end--
-		}
-		w = w[:end]
-	}
-	return w
+	return text.CutBytes(w, maxToken)
 }
 
 // isDense reports whether a character belongs to a script that is written

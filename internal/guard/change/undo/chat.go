@@ -69,7 +69,7 @@ func (c Chat) Diff(ctx context.Context, session, turn string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(phrase.Of(ctx, "Turn %s of %s", Short(t.ID), t.At.Local().Format("2006-01-02 15:04")))
+	b.WriteString(phrase.Of(ctx, "Turn %s of %s", Short(t.ID), phrase.Moment(ctx, t.At)))
 	switch {
 	case t.Running:
 		b.WriteString(phrase.Of(ctx, " (a command is still running)"))
@@ -102,7 +102,7 @@ func (c Chat) Turns(ctx context.Context, session string) (string, error) {
 			b.WriteString(phrase.Of(ctx, "%d older ones; in a terminal: nanobot undo --list\n", len(turns)-i))
 			break
 		}
-		fmt.Fprintf(&b, "- `%s` %s %s\n", Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), shown(t.Summary()))
+		fmt.Fprintf(&b, "- `%s` %s %s\n", Short(t.ID), phrase.Moment(ctx, t.At), shown(t.Summary()))
 	}
 	b.WriteString(phrase.Of(ctx, "\n/diff ID shows one, /undo ID takes it back."))
 	return b.String(), nil

@@ -112,7 +112,7 @@ func (s *Store) hold(ctx context.Context, create bool) (leave func(), err error)
 	} else if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return func() { <-s.slot }, s.log.close() // nothing is kept, or no longer
 	}
-	lock, err := lockDir(ctx, s.Dir)
+	lock, err := diskio.WaitLock(ctx, filepath.Join(s.Dir, "lock"), lockPoll)
 	if err != nil {
 		return nil, err
 	}
@@ -125,22 +125,6 @@ func (s *Store) hold(ctx context.Context, create bool) (leave func(), err error)
 		}
 		<-s.slot
 	}, nil
-}
-
-func lockDir(ctx context.Context, dir string) (*diskio.Lock, error) {
-	for {
-		lock, err := diskio.TryLock(filepath.Join(dir, "lock"))
-		if _, busy := errors.AsType[*diskio.LockedError](err); !busy {
-			return lock, err
-		}
-		timer := time.NewTimer(lockPoll)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, context.Cause(ctx)
-		}
-	}
 }
 
 func (l *logFile) path() string { return filepath.Join(l.dir, "log") }

@@ -1,4 +1,4 @@
-package api
+package auth
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 
 const serveDoc = "auth/mcp-serve.token"
 
-// MCPToken reads the token of a listener from a file, or for "" from the
+// ListenerToken reads the token of a listener from a file, or for "" from the
 // state, where it makes one that stays the same from start to start.
-func MCPToken(ctx context.Context, file string, state store.Store) (token httpsafe.Secret, where string, err error) {
+func ListenerToken(ctx context.Context, file string, state store.Store) (token httpsafe.Secret, where string, err error) {
 	var b []byte
 	if file != "" {
 		b, err = os.ReadFile(file)
