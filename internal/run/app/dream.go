@@ -23,7 +23,7 @@ func (a *App) dreams(o Options) (agent.Dreamer, error) {
 	a.Dream, err = memory.NewDream(memory.DreamOptions{
 		History: a.History, Repo: repo, Skills: a.Skills, Now: o.Now, Log: o.Log, Notify: o.Notify,
 		Interval: time.Duration(def.IntervalH) * time.Hour, MaxBatch: def.MaxBatchSize, Iterations: def.MaxIterations,
-		Writing: a.guard.Writing, Prompt: override(a, dreamCommand).Text,
+		Files: a.guard.Files(), Prompt: override(a, dreamCommand).Text,
 		Model: func(ctx context.Context) (memory.DreamModel, error) {
 			if a.models.Info().Demo {
 				return memory.DreamModel{}, errors.New("the built-in demo cannot do this; a model is needed")
