@@ -90,12 +90,12 @@ func (p *page) state(root *diskio.Tree) (pageState, error) {
 
 // write makes the file what it is to be; unwrite makes it what it was.
 func (p *page) write(files *change.Writer) error {
-	return files.Write(change.File{Name: p.Name, Data: []byte(p.After)})
+	return files.Write(p.Name, []byte(p.After))
 }
 
 func (p *page) unwrite(files *change.Writer) error {
 	if p.Existed {
-		return files.Write(change.File{Name: p.Name, Data: []byte(p.Before)})
+		return files.Write(p.Name, []byte(p.Before))
 	}
 	err := files.Remove(p.Name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

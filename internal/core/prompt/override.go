@@ -56,7 +56,7 @@ func (o Override) Init(files *change.Writer) (created bool, err error) {
 	if _, err := tree.Lstat(o.Name); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	return files.Create(change.File{Name: o.Name, Data: []byte(o.Usual + "\n")})
+	return files.Create(o.Name, []byte(o.Usual+"\n"))
 }
 
 // read returns the text of the file, "" if there is none. The error says why a

@@ -31,55 +31,47 @@ func NewWriter(workspace string, records func() (*origin.Store, error)) *Writer 
 type File struct {
 	Name string // relative to the workspace, with slashes
 	Data []byte
-	// From are contents that parts of Data were taken from; what the file holds
-	// until now is always one of them.
-	From [][]byte
-	// Perm are the permissions of a new file, 0600 if zero. An existing file keeps its own.
-	Perm fs.FileMode
 }
 
-// Write makes a file hold a content. Its folder is made if it is missing. A link
-// or a folder in its place is refused.
-func (w *Writer) Write(f File) error {
-	return w.put([]File{f}, func(root *diskio.Tree) error {
-		if err := root.MkdirAll(path.Dir(f.Name), 0o700); err != nil {
+// Write makes a file hold a content; name is relative to the workspace, with
+// slashes. from are contents that parts of data were taken from, besides what
+// the file holds until now. Its folder is made if it is missing. A new file is
+// private, an existing one keeps its permissions. A link or a folder in its
+// place is refused.
+func (w *Writer) Write(name string, data []byte, from ...[]byte) error {
+	written := []origin.Written{{Path: w.path(name), Data: data, From: from}}
+	return w.put(written, func(root *diskio.Tree) error {
+		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 			return err
 		}
-		perm := f.perm()
-		if info, err := root.Lstat(f.Name); err == nil {
+		perm := fs.FileMode(0o600)
+		if info, err := root.Lstat(name); err == nil {
 			perm = info.Mode().Perm()
 		}
-		return root.WriteFile(f.Name, f.Data, perm)
+		return root.WriteFile(name, data, perm)
 	})
 }
 
 // Create makes a file that does not exist yet, with its folder, and reports
 // whether it did. An existing regular file stays as it is.
-func (w *Writer) Create(f File) (created bool, err error) {
+func (w *Writer) Create(name string, data []byte) (created bool, err error) {
 	exists := false
 	err = w.in(func(root *diskio.Tree) error {
-		info, err := root.Lstat(f.Name)
+		info, err := root.Lstat(name)
 		exists = err == nil && info.Mode().IsRegular()
 		return nil // what else is there is found when it is written
 	})
 	if err != nil || exists { // nothing is said about a file that stays
 		return false, err
 	}
-	err = w.put([]File{f}, func(root *diskio.Tree) error {
-		if err := root.MkdirAll(path.Dir(f.Name), 0o700); err != nil {
+	err = w.put([]origin.Written{{Path: w.path(name), Data: data}}, func(root *diskio.Tree) error {
+		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 			return err
 		}
-		created, err = root.CreateNew(f.Name, f.Data, f.perm())
+		created, err = root.CreateNew(name, data, 0o600)
 		return err
 	})
 	return created, err
-}
-
-func (f File) perm() fs.FileMode {
-	if f.Perm == 0 {
-		return 0o600
-	}
-	return f.Perm
 }
 
 // Remove deletes a file, a link or an empty folder. What the record says about
@@ -88,20 +80,49 @@ func (w *Writer) Remove(name string) error {
 	return w.in(func(root *diskio.Tree) error { return root.Remove(name) })
 }
 
-// put lets do give files their contents, and records where these come from.
-func (w *Writer) put(files []File, do func(root *diskio.Tree) error) error {
+// Put lets put give files their contents in a way of its own, such as all at once.
+// root is the workspace.
+func (w *Writer) Put(files []File, put func(root *diskio.Tree) error) error {
+	return w.put(w.written(files, false), put)
+}
+
+// Replace is Put for files of which nothing remains, such as those of a folder
+// that is replaced by another one.
+func (w *Writer) Replace(files []File, put func(root *diskio.Tree) error) error {
+	return w.put(w.written(files, true), put)
+}
+
+func (w *Writer) written(files []File, whole bool) []origin.Written {
+	out := make([]origin.Written, len(files))
+	for i, f := range files {
+		out[i] = origin.Written{Path: w.path(f.Name), Data: f.Data, Whole: whole}
+	}
+	return out
+}
+
+func (w *Writer) put(written []origin.Written, put func(root *diskio.Tree) error) error {
 	if w.origin == nil {
-		return w.in(do)
+		return w.in(put)
 	}
 	record, err := w.origin()
 	if err != nil {
 		return err
 	}
-	written := make([]origin.Written, len(files))
-	for i, f := range files {
-		written[i] = origin.Written{Path: w.path(f.Name), Data: f.Data, From: f.From}
+	return record.Write(written, func() error { return w.in(put) })
+}
+
+// Keeping is told of a content of a file that is going to be kept, such as in a
+// history of versions. What it says about the content then counts when it is
+// written again.
+func (w *Writer) Keeping(name string, data []byte) error {
+	if w.origin == nil {
+		return nil
 	}
-	return record.Write(written, func() error { return w.in(do) })
+	record, err := w.origin()
+	if err != nil {
+		return err
+	}
+	return record.Copying(w.path(name), data)
 }
 
 func (w *Writer) path(name string) string {

@@ -1,12 +1,14 @@
 package change_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 )
@@ -22,11 +24,11 @@ func TestWriterKeepsPermissions(t *testing.T) {
 	t.Parallel()
 	m := newMarked(t)
 	w := m.files()
-	must(t, w.Write(change.File{Name: "memory/MEMORY.md", Data: []byte(ours)}))
-	must(t, w.Write(change.File{Name: "tool.sh", Data: []byte(ours), Perm: 0o644}))
+	must(t, w.Write("memory/MEMORY.md", []byte(ours)))
+	must(t, w.Write("tool.sh", []byte(ours)))
 	must(t, os.WriteFile(m.path("run.sh"), []byte("old"), 0o700)) //nolint:gosec // a program of the owner
-	must(t, w.Write(change.File{Name: "run.sh", Data: []byte(ours)}))
-	want := map[string]fs.FileMode{"memory": 0o700, "memory/MEMORY.md": 0o600, "tool.sh": 0o644, "run.sh": 0o700}
+	must(t, w.Write("run.sh", []byte(ours)))
+	want := map[string]fs.FileMode{"memory": 0o700, "memory/MEMORY.md": 0o600, "tool.sh": 0o600, "run.sh": 0o700}
 	for name, perm := range want {
 		info, err := os.Stat(m.path(name))
 		must(t, err)
@@ -49,7 +51,7 @@ func TestWriterCreates(t *testing.T) {
 	m.put("mine.md", ours)
 	must(t, m.rec.Wrote(m.path("mine.md")))
 	for name, want := range map[string]bool{"mine.md": false, "prompts/new.md": true} {
-		if created, err := w.Create(change.File{Name: name, Data: []byte("usual")}); err != nil || created != want {
+		if created, err := w.Create(name, []byte("usual")); err != nil || created != want {
 			t.Errorf("%s was created: %v, %v", name, created, err)
 		}
 	}
@@ -64,16 +66,17 @@ func TestWriterKeepsMarks(t *testing.T) {
 	m := newMarked(t)
 	w := m.files()
 	m.write("t1", "a.md", theirs, true)
-	must(t, w.Write(change.File{Name: "a.md", Data: []byte(theirs + ours)}))
+	must(t, w.Write("a.md", []byte(theirs+ours)))
 	m.want("a.md", theirs+ours, true)
 
+	must(t, w.Keeping("a.md", []byte(theirs+ours)))
 	m.write("t2", "a.md", ours, false) // a clean turn replaces all of it
 	m.want("a.md", ours, false)
-	must(t, w.Write(change.File{Name: "a.md", Data: []byte(ours + "more\n"), From: [][]byte{[]byte(theirs + ours)}}))
+	must(t, w.Write("a.md", []byte(ours+"more\n"), []byte(theirs+ours)))
 	m.want("a.md", ours+"more\n", true)
 
 	must(t, w.Remove("a.md"))
-	must(t, w.Write(change.File{Name: "a.md", Data: []byte(ours)}))
+	must(t, w.Write("a.md", []byte(ours)))
 	m.want("a.md", ours, true) // the name is still marked, until the owner trusts it
 }
 
@@ -93,12 +96,19 @@ func TestWriterFollowsNoLink(t *testing.T) {
 	w := m.files()
 
 	for _, name := range []string{"memory/MEMORY.md", "memory/NEW.md", "USER.md", "../out/MEMORY.md"} {
-		if err := w.Write(change.File{Name: name, Data: []byte(ours)}); err == nil {
+		if err := w.Write(name, []byte(ours)); err == nil {
 			t.Errorf("%s was written", name)
 		}
-		if _, err := w.Create(change.File{Name: name, Data: []byte(ours)}); err == nil {
+		if _, err := w.Create(name, []byte(ours)); err == nil {
 			t.Errorf("%s was created", name)
 		}
+	}
+	err := w.Put([]change.File{{Name: "notes/a.md", Data: []byte(ours)}}, func(root *diskio.Tree) error {
+		must(t, os.Symlink(out, m.path("notes")))
+		return root.WriteFile("notes/a.md", []byte(ours), 0o600)
+	})
+	if !errors.Is(err, diskio.ErrLink) {
+		t.Errorf("a folder that became a link: %v", err)
 	}
 	must(t, w.Remove("USER.md"))
 

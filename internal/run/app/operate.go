@@ -108,7 +108,7 @@ func promptCommand(ctx context.Context, a *App, c *agent.Call) string {
 	default:
 		return phrase.Of(ctx, "Usage: /%s, or /%s init", c.Name, c.Name)
 	}
-	switch created, err := o.Init(a.guard.Files()); {
+	switch created, err := o.Init(a.Files()); {
 	case err != nil:
 		return phrase.Of(ctx, "%s was not made: %v", o.Name, err)
 	case !created:

@@ -3,6 +3,7 @@ package origin
 import (
 	"crypto/sha256"
 	"errors"
+	"os"
 	"slices"
 	"time"
 )
@@ -26,16 +27,16 @@ type Written struct {
 // is the owner's, also if a command runs meanwhile: that costs nothing as long
 // as none does. Where the record cannot be kept, nothing is written.
 func (s *Store) Write(files []Written, put func() error) error {
-	verdicts, err := s.announce(files)
+	said, err := s.announce(files)
 	if err != nil {
 		return err
 	}
 	if err := put(); err != nil {
-		return err // what was to be marked stays marked
+		return errors.Join(err, s.retract(files, said)) // what was to be marked stays marked
 	}
 
 	for i, w := range files {
-		switch verdicts[i] {
+		switch said[i].verdict {
 		case fromOutside:
 			err = errors.Join(err, s.Mark(w.Path))
 		case fromOwner:
@@ -46,19 +47,26 @@ func (s *Store) Write(files []Written, put func() error) error {
 	return err
 }
 
+// said is what was recorded about a file before it is written.
+type said struct {
+	verdict verdict
+	before  entry // the word about it until then
+}
+
 // announce decides where contents come from and records it before they are written.
-func (s *Store) announce(files []Written) ([]verdict, error) {
+func (s *Store) announce(files []Written) ([]said, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follow(); err != nil {
 		return nil, err
 	}
 
-	verdicts := make([]verdict, len(files))
+	records := s.records()
+	out := make([]said, len(files))
 	var lines []line
 	for i, w := range files {
-		verdicts[i] = s.sourceOf(w)
-		switch verdicts[i] {
+		out[i] = said{verdict: s.sourceOf(w, records), before: s.entries[s.name(w.Path)]}
+		switch out[i].verdict {
 		case fromOutside: // what is there now may be the owner's: its content is not marked
 			lines = append(lines, line{Op: opMark, Path: s.name(w.Path)})
 		case fromOwner:
@@ -66,13 +74,30 @@ func (s *Store) announce(files []Written) ([]verdict, error) {
 		case undecided:
 		}
 	}
-	return verdicts, s.append(lines...)
+	return out, s.append(lines...)
 }
 
-// sourceOf decides where a content comes from that is about to be written.
-func (s *Store) sourceOf(w Written) verdict {
-	if slices.ContainsFunc(append([][]byte{w.Data}, w.From...), s.isOutside) {
-		return fromOutside
+// retract says again what was the owner's word about files that were not written.
+func (s *Store) retract(files []Written, before []said) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []line
+	for i, w := range files {
+		last := before[i].before
+		if before[i].verdict == fromOwner && vouches(last, last.sum) {
+			lines = append(lines, line{Op: opTrust, Path: s.name(w.Path), Sum: last.sum[:], Size: last.size})
+		}
+	}
+	return s.append(lines...)
+}
+
+// sourceOf decides where a content comes from that is about to be written. records
+// are those of all workspaces.
+func (s *Store) sourceOf(w Written, records []*Store) verdict {
+	for _, data := range append([][]byte{w.Data}, w.From...) {
+		if s.isOutside(data, records) {
+			return fromOutside
+		}
 	}
 
 	changed, err := changeTime(w.Path)
@@ -89,12 +114,12 @@ func (s *Store) sourceOf(w Written) verdict {
 
 // isOutside reports whether a content was seen in a file from outside. It is
 // not asked about contents that many files have.
-func (s *Store) isOutside(data []byte) bool {
+func (s *Store) isOutside(data []byte, records []*Store) bool {
 	if len(data) < minSum {
 		return false
 	}
 	sum := sha256.Sum256(data)
-	return !s.trusts.has(sum) && slices.ContainsFunc(s.records(), func(r *Store) bool { return r.sums[sum] })
+	return !s.trusts.has(sum) && slices.ContainsFunc(records, func(r *Store) bool { return r.sums[sum] })
 }
 
 // mayBeWritten reports whether a file was last changed by a command that runs and
@@ -137,4 +162,25 @@ func (s *Store) vouched(w Written) error {
 		return nil
 	}
 	return s.append(s.ownWord(w)...)
+}
+
+// Copying records that what a file holds is about to be kept elsewhere, such as
+// in a history of its versions. A content from outside is known as such then,
+// also when the file holds another one.
+func (s *Store) Copying(abs string, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(data)
+	if len(data) == 0 || s.known.has(sum) || !s.foreign(abs) {
+		return nil
+	}
+
+	k := identity{sum: sum, size: int64(len(data))}
+	if info, err := os.Lstat(abs); err == nil {
+		k.changed = changeTimeOf(info)
+	}
+	return s.append(packedLines(opMark, k.pack(nil))...)
 }

@@ -3,13 +3,15 @@ package origin_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 )
 
-// save lets the program write a file, as a page or a dream does.
+// save lets the program replace a file, as a page or a dream does.
 func (r *room) save(name, content string, from ...string) {
 	r.t.Helper()
 	w := origin.Written{Path: r.path(name), Data: []byte(content)}
@@ -17,9 +19,21 @@ func (r *room) save(name, content string, from ...string) {
 		w.From = append(w.From, []byte(f))
 	}
 	r.must(r.store.Write([]origin.Written{w}, func() error {
+		r.must(os.RemoveAll(r.path(name))) // the new file is another inode
 		r.write(name, content)
 		return nil
 	}))
+}
+
+// markElsewhere makes a stranger's file in another workspace of the data folder.
+func (r *room) markElsewhere(content string) {
+	r.t.Helper()
+	root := r.t.TempDir()
+	other, err := origin.Open(origin.Options{Store: disk.Open(r.dir, nil), Name: "other", Root: root})
+	r.must(err)
+	path := filepath.Join(root, "page.md")
+	r.must(os.WriteFile(path, []byte(content), 0o600))
+	r.must(other.Mark(path))
 }
 
 // mark makes a file that came from outside.
@@ -54,6 +68,36 @@ func TestWrite(t *testing.T) {
 			r.mark("b.md", stranger)
 			r.must(os.Rename(r.path("b.md"), r.path("a.md")))
 			r.save("a.md", stranger+own)
+		}, true},
+		"an earlier version of the owner's file": {func(r *room) {
+			r.mark("a.md", stranger)
+			r.must(r.store.Copying(r.path("a.md"), []byte(stranger)))
+			r.write("a.md", own)
+			r.must(r.store.Wrote(r.path("a.md")))
+			r.save("a.md", text, text, own)
+		}, false},
+		"made of an earlier version that was a stranger's": {func(r *room) {
+			// The mark has no content, as that of a call that was not ended.
+			r.must(r.store.Expect(r.write("a.md", stranger)))
+			r.must(r.store.Copying(r.path("a.md"), []byte(stranger)))
+			r.write("a.md", own)
+			r.must(r.store.Wrote(r.path("a.md")))
+			r.want("a.md", false)
+			r.save("a.md", own+"one more line\n", own, stranger)
+		}, true},
+		"words of another workspace that the owner trusted here": {func(r *room) {
+			r.markElsewhere(stranger)
+			r.must(r.store.Trust(r.write("b.md", stranger)))
+			r.save("a.md", stranger)
+		}, false},
+		"words of another workspace": {func(r *room) {
+			r.markElsewhere(stranger)
+			r.save("a.md", own, stranger)
+		}, true},
+		"words that were changed in a stranger's file, and then moved": {func(r *room) {
+			r.mark("b.md", stranger)
+			r.save("b.md", stranger+own)
+			r.must(os.Rename(r.path("b.md"), r.path("a.md")))
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,6 +143,13 @@ func TestWriteWhileACommandRuns(t *testing.T) {
 			r.save("a.md", own)
 			r.write("a.md", stranger)
 		}, true},
+		"the whole of a marked file": {
+			func(r *room) { r.mark("a.md", stranger) },
+			func(r *room) {
+				w := origin.Written{Path: r.path("a.md"), Data: []byte(own), Whole: true}
+				r.must(r.store.Write([]origin.Written{w}, func() error { r.write("a.md", own); return nil }))
+			}, true,
+		},
 		"twice": {nil, func(r *room) {
 			r.save("a.md", own)
 			r.save("a.md", own+own)
@@ -122,6 +173,19 @@ func TestWriteWhileACommandRuns(t *testing.T) {
 			r.want("a.md", row.foreign)
 		})
 	}
+}
+
+// What the program writes is its own as soon as it is there.
+func TestWriteIsKnownAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	_, err := r.store.Begin(origin.Running{})
+	r.must(err)
+	r.must(r.store.Write([]origin.Written{{Path: r.path("a.md"), Data: []byte(text)}}, func() error {
+		r.write("a.md", text)
+		r.want("a.md", false)
+		return nil
+	}))
 }
 
 // A command that starts while the program writes is not taken for its author.
@@ -157,6 +221,23 @@ func TestWriteThatFails(t *testing.T) {
 	}
 	r.write("copy.md", text)
 	r.want("copy.md", false) // the owner's content is not known as from outside
+}
+
+// The owner's file stays the owner's if a write fails while a command runs.
+func TestWriteThatFailsWhileACommandRuns(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w, err := r.store.Begin(origin.Running{})
+	r.must(err)
+	r.save("a.md", text)
+	full := errors.New("the disk is full")
+	err = r.store.Write([]origin.Written{{Path: r.path("a.md"), Data: []byte(text + text)}}, func() error { return full })
+	if !errors.Is(err, full) {
+		t.Errorf("Write returned %v", err)
+	}
+	r.want("a.md", false)
+	r.must(w.Foreign(t.Context()))
+	r.want("a.md", false)
 }
 
 // Without a record nothing is written.
