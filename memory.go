@@ -49,7 +49,7 @@ func (m Memory) repo(ctx context.Context, file MemoryFile) (*gitstore.Store, err
 	if err != nil {
 		return nil, err
 	}
-	return memory.OpenRepo(memory.RepoOptions{Dir: a.History.Dir(), Workspace: a.Workspace})
+	return memory.OpenRepo(memory.RepoOptions{Dir: a.History.Dir(), Workspace: a.Workspace, Files: a.Files()})
 }
 
 // Read returns a file, "" if there is none yet.
@@ -162,7 +162,7 @@ func (m Memory) whole(ctx context.Context, fn func(*memory.Memory) error) error 
 	if err != nil {
 		return err
 	}
-	all, done, err := app.OpenMemory(a.Config, a.Workspace, a.Sessions, nil)
+	all, done, err := app.OpenMemory(a.Config, a.Workspace, a.Sessions, a.Files(), nil)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func withMemory(ctx context.Context, c *command, fn func(*memory.Memory) error) 
 	if err != nil {
 		return err
 	}
-	m, done, err := app.OpenMemory(loaded, ws, sessions, c.logger())
+	m, done, err := app.OpenMemory(loaded, ws, sessions, app.OpenFiles(loaded, ws, c.logger()), c.logger())
 	if err := errors.Join(err, sessions.Close()); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func openSkills(c *command) (*skills, error) {
 		return nil, err
 	}
 	return &skills{
-		Library: app.OpenSkills(loaded, ws, c.getenv, c.logger()), place: skill.Place{Workspace: ws, Ledger: app.State(loaded, c.logger())},
+		Library: app.OpenSkills(loaded, ws, c.getenv, c.logger()), place: skill.Place{Workspace: ws, Ledger: app.State(loaded, c.logger()), Files: app.OpenFiles(loaded, ws, c.logger())},
 		disabled: loaded.Config.Agents.Defaults.DisabledSkills,
 	}, nil
 }
@@ -160,7 +160,7 @@ lower-case letters and digits with single hyphens.`,
 			if err != nil {
 				return err
 			}
-			file, err := skill.Scaffold(s.place.Workspace, args[0], description)
+			file, err := skill.Scaffold(s.place, args[0], description)
 			if err != nil {
 				return usageError{err}
 			}

@@ -85,6 +85,7 @@ type Guard struct {
 	jail     *diskio.Jail
 	policy   *approve.Policy
 	changes  *change.Record
+	files    *change.Writer
 	tracker  *tracker
 	confiner *confiner
 	scopes   *scopes
@@ -121,6 +122,7 @@ func New(o Options) (_ *Guard, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("undo: %w", err)
 	}
+	g.files = change.NewWriter(o.Workspace, records.in(""))
 
 	g.tracker = &tracker{
 		posture: o.Policy.Posture,
@@ -202,6 +204,9 @@ func (g *Guard) Jail() *diskio.Jail { return g.jail }
 // Changes returns what is kept of the files that the owner's turns changed.
 func (g *Guard) Changes() *change.Record { return g.changes }
 
+// Files writes files of the workspace for the program itself.
+func (g *Guard) Files() *change.Writer { return g.files }
+
 // Reach decides which hosts commands may use, and counts what leaves.
 func (g *Guard) Reach() *reach.Policy { return g.confiner.proxy.policy }
 
@@ -242,16 +247,6 @@ func (g *Guard) SetScope(ctx context.Context, key string, want Scope, remote boo
 // Foreign reports whether a file of the workspace came from outside, so that
 // the agent must not follow what it says.
 func (g *Guard) Foreign(path string) bool { return g.tracker.origins.foreign(path) }
-
-// Writing records that the agent itself is about to write a file of the
-// workspace; name has slashes.
-func (g *Guard) Writing(name, content string) error {
-	rec, err := g.tracker.origins.of("")
-	if err != nil {
-		return err
-	}
-	return rec.Writing(filepath.Join(g.o.Workspace, filepath.FromSlash(name)), []byte(content))
-}
 
 // Notes tell the owner which of the files that the agent follows are left out
 // because a command or a tainted turn wrote them.

@@ -23,6 +23,8 @@ import (
 type Options struct {
 	// WorkTree is the folder of the files, as an absolute path.
 	WorkTree string
+	// Writer writes files of the work tree.
+	Writer Writer
 	// Dir is the repository. It lies where nothing but this program writes.
 	Dir string
 	// Files are the tracked files: slash-separated paths below the work tree, in
@@ -39,6 +41,19 @@ type Options struct {
 
 	Now func() time.Time // time.Now if nil
 	Log *slog.Logger     // files that cannot be tracked are told here; nil is silent
+}
+
+// Writer writes files of the work tree, and knows where their contents come from.
+// Names are relative to it, with slashes. It follows no links.
+type Writer interface {
+	// Keeping is told of the content of a file before a version of it is kept.
+	Keeping(name string, data []byte) error
+	// Write replaces a file or makes it, with its folder. from are contents that
+	// parts of data were taken from, besides what the file holds until now. An
+	// existing file keeps its permissions; a crash leaves the old or the new content.
+	Write(name string, data []byte, from ...[]byte) error
+	// Remove deletes a file, a link or an empty folder.
+	Remove(name string) error
 }
 
 // Store is a history of files. It is safe for concurrent use, also by several
@@ -66,8 +81,8 @@ var (
 // Open prepares a store. It does no I/O: the repository is found when it is
 // needed and made by the first commit.
 func Open(o Options) (*Store, error) {
-	if o.WorkTree == "" || o.Dir == "" || o.Email == "" || len(o.Files) == 0 {
-		return nil, errors.New("gitstore: WorkTree, Dir, Email and Files are needed")
+	if o.WorkTree == "" || o.Writer == nil || o.Dir == "" || o.Email == "" || len(o.Files) == 0 {
+		return nil, errors.New("gitstore: WorkTree, Writer, Dir, Email and Files are needed")
 	}
 	for _, f := range o.Files {
 		if path.Clean(f) != f || path.IsAbs(f) || strings.HasPrefix(f, "..") {

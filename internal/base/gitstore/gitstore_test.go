@@ -38,7 +38,7 @@ func openBench(t *testing.T, dir string, change ...func(*Options)) *bench {
 	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.FixedZone("", 3600))
 	b := &bench{t: t, work: filepath.Join(dir, "work"), private: filepath.Join(dir, "data", "memory.git"), clock: &now}
 	o := Options{
-		WorkTree: b.work, Dir: b.private,
+		WorkTree: b.work, Writer: plainWriter(b.work), Dir: b.private,
 		Files: []string{"SOUL.md", "USER.md", "memory/MEMORY.md", "memory/scopes/*/MEMORY.md", "skills/**/SKILL.md"},
 		Name:  "nanobot", Email: "nanobot@dream", First: "init: nanobot memory store",
 		Now: func() time.Time { now = now.Add(time.Minute); return now },

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // git's index ends in a SHA-1
 	"encoding/binary"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -213,6 +214,14 @@ func (s *Store) record(ctx context.Context, r *repo, t *tip, subject, body strin
 	}
 	if len(changes) == 0 && !t.id.zero() {
 		return false, s.refreshIndex(r, t)
+	}
+	for name, e := range changes {
+		if e == nil {
+			continue // it is gone
+		}
+		if err := s.o.Writer.Keeping(name, files[name]); err != nil {
+			return false, fmt.Errorf("keep %s: %w", name, err)
+		}
 	}
 	tree, err := r.change(base.tree, changes)
 	if err == nil && tree.zero() {

@@ -47,6 +47,11 @@ func TestChild(t *testing.T) {
 	case "restore":
 		_, err := b.Restore(ctx, "HEAD")
 		must(t, err)
+	case "undo-only": // the commit before the last one
+		log, err := b.Log(ctx, 2)
+		must(t, err)
+		_, err = b.UndoOnly(ctx, log[1].ID)
+		must(t, err)
 	case "trim":
 		b.o.MaxCommits = 1
 		b.write("USER.md", "new\n")

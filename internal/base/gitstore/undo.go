@@ -80,7 +80,14 @@ func (s *Store) undo(ctx context.Context, prefix, subject string, decide func(be
 		if len(u.Files) == 0 {
 			return nil
 		}
-		u.Commit, err = s.move(ctx, r, t, move{fmt.Sprintf(subject, Short(c.ID)), fmt.Sprintf("Undoes: %s %s", c.ID, c.Subject), base, now, want})
+		u.Commit, err = s.move(ctx, r, t, move{
+			subject: fmt.Sprintf(subject, Short(c.ID)),
+			body:    fmt.Sprintf("%s%s %s", undoes, c.ID, c.Subject),
+			base:    base,
+			now:     now,
+			want:    want,
+			from:    []filesOf{before, after, now},
+		})
 		return err
 	})
 	return u, noRepo(err)
@@ -91,7 +98,11 @@ type move struct {
 	subject, body string
 	base          Commit
 	now, want     filesOf
+	from          []filesOf // of which want was made
 }
+
+// undoes is before the id of the commit that a move undoes, in its body.
+const undoes = "Undoes: "
 
 // checkoutMark with a commit behind it means that its files are being written.
 const checkoutMark = "checkout "
@@ -117,7 +128,7 @@ func (s *Store) move(ctx context.Context, r *repo, t *tip, m move) (string, erro
 	if err := s.advance(ctx, r, t, Commit{Subject: m.subject, Body: m.body, tree: tree, written: true}); err != nil {
 		return "", err
 	}
-	return t.id.String(), s.apply(ctx, m.now, m.want)
+	return t.id.String(), s.apply(ctx, m.now, m.want, m.from)
 }
 
 // finish ends a move whose process died. Files that changed meanwhile stay.
@@ -130,12 +141,24 @@ func (s *Store) finish(ctx context.Context, r *repo, t *tip) error {
 	if err != nil {
 		return err
 	}
-	return s.apply(ctx, before, after)
+	from := []filesOf{before}
+	if id, ok := strings.CutPrefix(c.Body, undoes); ok {
+		id, _, _ = strings.Cut(id, " ")
+		if undone, err := r.find(ctx, t, id); err == nil {
+			older, newer, err := s.around(r, undone)
+			if err != nil {
+				return err
+			}
+			from = append(from, older, newer)
+		}
+	}
+	return s.apply(ctx, before, after, from)
 }
 
 // apply turns the files of now into those that are wanted. One that is not
-// what it was taken for is left alone.
-func (s *Store) apply(ctx context.Context, now, want filesOf) error {
+// what it was taken for is left alone. from are the states of which those that
+// are wanted were made.
+func (s *Store) apply(ctx context.Context, now, want filesOf, from []filesOf) error {
 	w, err := s.openWork()
 	if err != nil {
 		return err
@@ -151,7 +174,7 @@ func (s *Store) apply(ctx context.Context, now, want filesOf) error {
 			s.o.Log.WarnContext(ctx, "a file changed during an undo and stays", "file", name)
 			continue
 		}
-		if err := w.put(name, want); err != nil {
+		if err := w.put(name, want, from); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
 		if err := s.broken("file"); err != nil {
@@ -161,13 +184,21 @@ func (s *Store) apply(ctx context.Context, now, want filesOf) error {
 	return nil
 }
 
-// put makes a file what it is in a state.
-func (w *work) put(name string, state filesOf) error {
+// put makes a file what it is in a state, which was made of others.
+func (w *work) put(name string, state filesOf, from []filesOf) error {
 	data, wanted := state[name]
 	if !wanted {
 		return w.remove(name)
 	}
-	return w.write(name, data)
+	var parts [][]byte
+	for _, f := range from {
+		part, there := f[name]
+		if there && bytes.Equal(part, data) {
+			return w.write(name, data) // as it was, and not put together
+		}
+		parts = append(parts, part)
+	}
+	return w.write(name, data, parts...)
 }
 
 // differing names the files two states do not agree about.

@@ -214,3 +214,79 @@ func TestDiff(t *testing.T) {
 		}
 	}
 }
+
+// sources is a writer that remembers what it is told.
+type sources struct {
+	plainWriter
+
+	kept map[string]bool     // contents of which versions were kept
+	from map[string][]string // by content, what it was made of
+}
+
+func (s *sources) Keeping(_ string, data []byte) error {
+	s.kept[string(data)] = true
+	return nil
+}
+
+func (s *sources) Write(name string, data []byte, from ...[]byte) error {
+	for _, f := range from {
+		s.from[string(data)] = append(s.from[string(data)], string(f))
+	}
+	return s.plainWriter.Write(name, data, from...)
+}
+
+// The writer is told of each content that is kept, and of what a content that comes
+// back was put together, also if another process has to write it.
+func TestWriterKnowsSources(t *testing.T) {
+	t.Parallel()
+	for _, dies := range []bool{false, true} {
+		t.Run(map[bool]string{false: "at once", true: "after a crash"}[dies], func(t *testing.T) {
+			t.Parallel()
+			told := &sources{kept: map[string]bool{}, from: map[string][]string{}}
+			dir := t.TempDir()
+			must(t, os.MkdirAll(filepath.Join(dir, "work"), 0o700))
+			writer := func(o *Options) {
+				told.plainWriter = plainWriter(o.WorkTree)
+				o.Writer = told
+			}
+			b := openBench(t, dir, writer)
+			first, second, third := "a\nb\nc\nd\n", "a\nc\nd\n", "a\nc\nd\ne\n"
+			b.write("USER.md", first)
+			b.commit("first")
+			b.write("USER.md", second)
+			id := b.commit("second")
+			b.write("USER.md", third)
+			b.commit("third")
+			for _, text := range []string{first, second, third} {
+				if !told.kept[text] {
+					t.Errorf("the writer was not told that %q is kept", text)
+				}
+			}
+
+			if dies {
+				killAt(t, dir, "undo-only@ref", 1)
+				_, _, err := b.Commit(t.Context(), "another", "")
+				must(t, err)
+			} else {
+				_, err := b.UndoOnly(t.Context(), id)
+				must(t, err)
+			}
+			merged := "a\nb\nc\nd\ne\n"
+			if got := b.text("USER.md"); got != merged {
+				t.Fatalf("the file holds %q", got)
+			}
+			for _, part := range []string{first, second, third} {
+				if !slices.Contains(told.from[merged], part) {
+					t.Errorf("the writer was told that it is made of %q, not of %q", told.from[merged], part)
+				}
+			}
+
+			told.from = map[string][]string{}
+			_, err := b.Restore(t.Context(), id)
+			must(t, err)
+			if b.text("USER.md") != first || len(told.from) > 0 {
+				t.Errorf("the first version, %q, was put together of %q", b.text("USER.md"), told.from)
+			}
+		})
+	}
+}

@@ -16,8 +16,9 @@ import (
 
 // work is the opened work tree. Links in it lead nowhere.
 type work struct {
-	root *diskio.Tree
-	log  *slog.Logger
+	root  *diskio.Tree // only read through
+	files Writer
+	log   *slog.Logger
 }
 
 func (s *Store) openWork() (*work, error) {
@@ -25,7 +26,7 @@ func (s *Store) openWork() (*work, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the work tree: %w", err)
 	}
-	return &work{root: root, log: s.o.Log}, nil
+	return &work{root: root, files: s.o.Writer, log: s.o.Log}, nil
 }
 
 func (w *work) close() { _ = w.root.Close() } // nothing is written through it
@@ -53,31 +54,24 @@ func (w *work) read(name string) (data []byte, there bool, err error) {
 	return data, err == nil, err
 }
 
-// write replaces a file. A link at its place is replaced, not followed. The
-// permissions of an existing file stay.
-func (w *work) write(name string, data []byte) error {
-	if err := w.root.MkdirAll(parentDir(name), 0o700); err != nil {
-		return err
-	}
-	perm := fs.FileMode(0o600)
-	switch fi, err := w.root.Lstat(name); {
-	case err == nil && fi.Mode().IsRegular():
-		perm = fi.Mode().Perm()
-	case err == nil && !fi.IsDir():
-		if err := w.root.Remove(name); err != nil {
+// write replaces a file. A link at its place is replaced, not followed.
+func (w *work) write(name string, data []byte, from ...[]byte) error {
+	info, err := w.root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		if err := w.files.Remove(name); err != nil {
 			return err
 		}
 	}
-	return w.root.WriteFile(name, data, perm)
+	return w.files.Write(name, data, from...)
 }
 
 // remove deletes a file and the folders it leaves empty, except those on top.
 func (w *work) remove(name string) error {
-	if err := w.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := w.files.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for dir := parentDir(name); strings.Contains(dir, "/"); dir = parentDir(dir) {
-		if w.root.Remove(dir) != nil {
+		if w.files.Remove(dir) != nil {
 			return nil //nolint:nilerr // a folder that stays has other files in it
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -51,11 +52,10 @@ type DreamOptions struct {
 	// Notify tells the owner something that does not ask for an answer. May be
 	// nil.
 	Notify func(ctx context.Context, s phrase.Sentence)
-	// Writing is told of a file of the workspace and its new content just before
-	// it is written, so that the change is known to be ours. May be nil.
-	Writing func(name, content string) error
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Files writes the files of the workspace; nil records nothing about them.
+	Files *change.Writer
+	Now   func() time.Time
+	Log   *slog.Logger
 }
 
 // Dream takes what the history says into the long-term files: SOUL.md, USER.md,
@@ -107,6 +107,9 @@ func NewDream(o DreamOptions) (*Dream, error) {
 	}
 	if o.Prompt == nil {
 		o.Prompt = DreamPrompt
+	}
+	if o.Files == nil {
+		o.Files = change.NewWriter(o.History.Workspace(), nil)
 	}
 	if o.Notify == nil {
 		o.Notify = func(context.Context, phrase.Sentence) {}
@@ -328,9 +331,9 @@ func (d *Dream) process(ctx context.Context, batch []Entry, rep *Report) error {
 }
 
 // change gathers what the run wants to do.
-func (r *dreamRun) change(batch []Entry) change {
+func (r *dreamRun) change(batch []Entry) changeSet {
 	last := batch[len(batch)-1]
-	c := change{ID: r.rep.ID, Cursor: last.Cursor, Pages: r.draft.changed(), Held: r.held, Time: stamp(r.now)}
+	c := changeSet{ID: r.rep.ID, Cursor: last.Cursor, Pages: r.draft.changed(), Held: r.held, Time: stamp(r.now)}
 	var body strings.Builder
 	for _, p := range c.Pages {
 		added, removed := lineCounts(p.Before, p.After)

@@ -11,9 +11,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
-// change is everything a run does to the disk, written down before it is done
+// changeSet is everything a run does to the disk, written down before it is done
 // so that a process that dies in between can be finished by the next.
-type change struct {
+type changeSet struct {
 	ID      string `json:"id"`
 	Time    string `json:"time"`
 	Subject string `json:"subject"`
@@ -32,7 +32,7 @@ var errMeanwhile = errors.New("the file changed meanwhile")
 const applyTime = time.Minute
 
 // apply does a change, all of it or nothing.
-func (d *Dream) apply(ctx context.Context, c change, rep *Report, root *diskio.Tree) error {
+func (d *Dream) apply(ctx context.Context, c changeSet, rep *Report, root *diskio.Tree) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (d *Dream) apply(ctx context.Context, c change, rep *Report, root *diskio.T
 		return fmt.Errorf("note the change: %w", err)
 	}
 	committed := false
-	err := d.perform(ctx, c, root, func(id string, changed bool) {
+	err := d.perform(ctx, c, func(id string, changed bool) {
 		if changed {
 			rep.Commit, committed = id, true
 		}
@@ -79,7 +79,7 @@ func (d *Dream) commit(ctx context.Context, subject, body string) (id string, ch
 	return d.o.Repo.Commit(ctx, subject, body)
 }
 
-func (d *Dream) begin(c change) error {
+func (d *Dream) begin(c changeSet) error {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return err
@@ -99,14 +99,9 @@ func (d *Dream) finish(ctx context.Context) {
 }
 
 // perform does the steps of a change; each may be done again.
-func (d *Dream) perform(ctx context.Context, c change, root *diskio.Tree, committed func(id string, changed bool)) error {
+func (d *Dream) perform(ctx context.Context, c changeSet, committed func(id string, changed bool)) error {
 	for i := range c.Pages {
-		if d.o.Writing != nil {
-			if err := d.o.Writing(c.Pages[i].Name, c.Pages[i].After); err != nil {
-				return fmt.Errorf("write %s: %w", c.Pages[i].Name, err)
-			}
-		}
-		if err := c.Pages[i].write(root); err != nil {
+		if err := c.Pages[i].write(d.o.Files); err != nil {
 			return fmt.Errorf("write %s: %w", c.Pages[i].Name, err)
 		}
 		if err := d.broken("file"); err != nil {
@@ -141,13 +136,13 @@ func (d *Dream) perform(ctx context.Context, c change, root *diskio.Tree, commit
 }
 
 // takeBack undoes what perform did to the files.
-func (d *Dream) takeBack(ctx context.Context, c change, root *diskio.Tree, committed bool) error {
+func (d *Dream) takeBack(ctx context.Context, c changeSet, root *diskio.Tree, committed bool) error {
 	var errs []error
 	for i := range c.Pages {
 		p := &c.Pages[i]
 		s, err := p.state(root)
 		if err == nil && s == pageAfter {
-			err = p.unwrite(root)
+			err = p.unwrite(d.o.Files)
 		}
 		errs = append(errs, err)
 	}
@@ -177,7 +172,7 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 	if err != nil || version == store.Missing {
 		return false, err
 	}
-	var c change
+	var c changeSet
 	if err := json.Unmarshal(data, &c); err != nil {
 		d.o.Log.WarnContext(ctx, "the journal of the dream cannot be read", "err", err)
 		return false, setAside(ctx, d.state(), fileJournal, data)
@@ -201,7 +196,7 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 		return true, nil
 	}
 	c.Subject = "dream: recovered"
-	if err := d.perform(ctx, c, root, func(string, bool) {}); err != nil {
+	if err := d.perform(ctx, c, func(string, bool) {}); err != nil {
 		return false, err
 	}
 	d.o.Log.InfoContext(ctx, "finished an interrupted dream", "id", c.ID)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
 // Names of the owner's files, relative to the workspace.
@@ -88,32 +89,22 @@ func (p *page) state(root *diskio.Tree) (pageState, error) {
 }
 
 // write makes the file what it is to be; unwrite makes it what it was.
-func (p *page) write(root *diskio.Tree) error { return writePage(root, p.Name, p.After) }
+func (p *page) write(files *change.Writer) error {
+	return files.Write(p.Name, []byte(p.After))
+}
 
-func (p *page) unwrite(root *diskio.Tree) error {
+func (p *page) unwrite(files *change.Writer) error {
 	if p.Existed {
-		return writePage(root, p.Name, p.Before)
+		return files.Write(p.Name, []byte(p.Before))
 	}
-	err := root.Remove(p.Name)
+	err := files.Remove(p.Name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if dir := path.Dir(p.Name); strings.HasPrefix(dir, "skills/") {
-		_ = root.Remove(dir) // only if it is empty
+		_ = files.Remove(dir) // only if it is empty
 	}
 	return nil
-}
-
-// writePage replaces a file below root durably and keeps its mode.
-func writePage(root *diskio.Tree, name, data string) error {
-	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
-		return err
-	}
-	mode := fs.FileMode(0o600)
-	if fi, err := root.Lstat(name); err == nil {
-		mode = fi.Mode().Perm()
-	}
-	return root.WriteFile(name, []byte(data), mode)
 }
 
 // lineCounts returns how many lines a change adds and removes, moved lines not

@@ -256,7 +256,7 @@ func (l *lookalikes) nearest(line string) int {
 func (d *Dream) state() store.Store { return d.o.History.o.Store }
 
 // keepFacts adds the origins of a change, once.
-func (d *Dream) keepFacts(c change, commit string) error {
+func (d *Dream) keepFacts(c changeSet, commit string) error {
 	if len(c.Facts) == 0 {
 		return nil
 	}

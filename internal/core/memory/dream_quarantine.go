@@ -106,7 +106,7 @@ func (d *Dream) Confirm(ctx context.Context, id string) (file string, err error)
 		return "", err
 	}
 	now := stamp(d.o.Now())
-	c := change{
+	c := changeSet{
 		ID: newDreamID(), Time: now, Subject: "memory: confirmed " + h.ID, Pages: []page{*p}, Settled: h.ID,
 		Facts: []fact{{Time: now, File: p.Name, Line: line, Finding: "[" + string(h.Target) + "] " + h.Text, Sources: h.Sources, Held: h.ID}},
 	}
@@ -151,7 +151,7 @@ func (d *Dream) settle(id, state string) error {
 
 // holdBack adds the findings of a change that wait for the owner; those known
 // already, decided or not, are not added again.
-func (d *Dream) holdBack(c change) error {
+func (d *Dream) holdBack(c changeSet) error {
 	if c.Settled != "" {
 		return d.settle(c.Settled, confirmed)
 	}

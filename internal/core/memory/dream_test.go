@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
 	"github.com/nanobot-go/nanobot/internal/core/skill"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
@@ -53,7 +54,7 @@ func dreamerAt(t *testing.T, p place, model llm.Model) *dreamer {
 	d.h = d.open(t)
 	var err error
 	d.git, err = gitstore.Open(gitstore.Options{
-		WorkTree: d.ws, Dir: filepath.Join(d.dir, "memory.git"), Email: "nanobot@dream", First: "init: file history", Now: func() time.Time { return d.now },
+		WorkTree: d.ws, Writer: change.NewWriter(d.ws, nil), Dir: filepath.Join(d.dir, "memory.git"), Email: "nanobot@dream", First: "init: file history", Now: func() time.Time { return d.now },
 		Files: []string{soulName, userName, memoryName, "memory/scopes/*/MEMORY.md", "skills/**/SKILL.md"},
 	})
 	must(t, err)

@@ -173,10 +173,11 @@ func (m *Memory) forgetCopies(_ context.Context, f *Occurrences) (lines int, err
 	for _, part := range []struct {
 		base, dir string
 		want      func(name string) bool
+		write     func(name string, data []byte) error // nil: the files are the program's own
 	}{
-		{m.History.Dir(), "imported", func(string) bool { return true }},
-		{m.History.Dir(), ".", func(name string) bool { return strings.HasPrefix(name, "foreign.jsonl") }},
-		{m.Workspace, "memory", func(name string) bool { return strings.HasPrefix(name, "HISTORY.md") }},
+		{m.History.Dir(), "imported", func(string) bool { return true }, nil},
+		{m.History.Dir(), ".", func(name string) bool { return strings.HasPrefix(name, "foreign.jsonl") }, nil},
+		{m.Workspace, "memory", func(name string) bool { return strings.HasPrefix(name, "HISTORY.md") }, m.rewrite},
 	} {
 		tree, err := diskio.OpenTree(part.base)
 		if diskio.IsMissing(err) {
@@ -185,7 +186,11 @@ func (m *Memory) forgetCopies(_ context.Context, f *Occurrences) (lines int, err
 		if err != nil {
 			return lines, err
 		}
-		n, err := forgetIn(tree, part.dir, part.want, f)
+		write := part.write
+		if write == nil {
+			write = plainly(tree)
+		}
+		n, err := forgetIn(tree, part.dir, part.want, write, f)
 		lines += n
 		if err = errors.Join(err, tree.Close()); err != nil {
 			return lines, err
@@ -197,8 +202,22 @@ func (m *Memory) forgetCopies(_ context.Context, f *Occurrences) (lines int, err
 // maxCopyRead bounds a file that was set aside, in bytes.
 const maxCopyRead = 256 << 20
 
+// rewrite replaces a file of the workspace.
+func (m *Memory) rewrite(name string, data []byte) error { return m.Dream.o.Files.Write(name, data) }
+
+// plainly replaces files of a folder of the program and keeps their permissions.
+func plainly(tree *diskio.Tree) func(name string, data []byte) error {
+	return func(name string, data []byte) error {
+		info, err := tree.Lstat(name)
+		if err != nil {
+			return err
+		}
+		return tree.WriteFile(name, data, info.Mode().Perm())
+	}
+}
+
 // forgetIn takes the lines out of files of a folder.
-func forgetIn(tree *diskio.Tree, dir string, want func(name string) bool, f *Occurrences) (lines int, err error) {
+func forgetIn(tree *diskio.Tree, dir string, want func(name string) bool, write func(string, []byte) error, f *Occurrences) (lines int, err error) {
 	entries, err := tree.ReadDir(dir)
 	if diskio.IsMissing(err) {
 		return 0, nil
@@ -217,11 +236,7 @@ func forgetIn(tree *diskio.Tree, dir string, want func(name string) bool, f *Occ
 			continue
 		}
 		lines += n
-		info, err := tree.Lstat(name)
-		if err == nil {
-			err = tree.WriteFile(name, []byte(left), info.Mode().Perm())
-		}
-		if err != nil {
+		if err := write(name, []byte(left)); err != nil {
 			return lines, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
 // Limits of the history.
@@ -53,6 +54,9 @@ type Entry struct {
 type HistoryOptions struct {
 	Store     store.Store // of the authoritative files; see Place
 	Workspace string      // where the copy for searching is kept
+	// Files writes files of the workspace that people change with Memory; nil
+	// records nothing about them.
+	Files *change.Writer
 	// Import lets a history that does not exist yet begin with what older
 	// versions left in the workspace. Otherwise nothing there is ever read back.
 	Import   bool

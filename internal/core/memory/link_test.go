@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
 // Links that a command planted among the copies in the workspace lead nowhere:
@@ -119,15 +120,16 @@ func TestPagesFollowNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tree.Close()
+	files := change.NewWriter(ws, nil)
 	for _, name := range []string{soulName, userName, memoryName, "skills/x/SKILL.md"} {
 		if p, err := readPage(tree, name); err == nil {
 			t.Errorf("read %s: %+v", name, p)
 		}
-		if err := writePage(tree, name, "written"); err == nil {
+		if err := (&page{Name: name, After: "written"}).write(files); err == nil {
 			t.Errorf("wrote %s", name)
 		}
 		for _, p := range []*page{{Name: name, Existed: true, Before: "x"}, {Name: name}} {
-			_ = p.unwrite(tree) // a link itself may go
+			_ = p.unwrite(files) // a link itself may go
 		}
 	}
 	list, err := os.ReadDir(out)

@@ -36,12 +36,12 @@ func Open(o HistoryOptions) (*Memory, error) {
 	if m.History, err = OpenHistory(o); err != nil {
 		return nil, err
 	}
-	m.Repo, err = OpenRepo(RepoOptions{Dir: m.History.Dir(), Workspace: o.Workspace, Log: o.Log, Now: o.Now})
+	m.Repo, err = OpenRepo(RepoOptions{Dir: m.History.Dir(), Workspace: o.Workspace, Files: o.Files, Log: o.Log, Now: o.Now})
 	if err != nil {
 		return nil, errors.Join(err, m.History.Close())
 	}
 	m.Dream, err = NewDream(DreamOptions{
-		History: m.History, Repo: m.Repo, Log: o.Log, Now: o.Now,
+		History: m.History, Repo: m.Repo, Files: o.Files, Log: o.Log, Now: o.Now,
 		Model: func(context.Context) (DreamModel, error) {
 			return DreamModel{}, errors.New("this command does not call a model")
 		},

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/gitstore"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
 // RepoOptions say whose files a repository versions.
 type RepoOptions struct {
 	Dir       string // of the workspace's memory below the data directory; see Dir
 	Workspace string
+	Files     *change.Writer // of the workspace; nil records nothing about what is written
 	Log       *slog.Logger
 	Now       func() time.Time // time.Now if nil
 }
@@ -44,8 +46,11 @@ func TakeOverVersions(ctx context.Context, o HistoryOptions, foreign func(path s
 // the files of facts and the skills. It lies beside the history, where no command
 // writes. It does no I/O.
 func OpenRepo(o RepoOptions) (*gitstore.Store, error) {
+	if o.Files == nil {
+		o.Files = change.NewWriter(o.Workspace, nil)
+	}
 	return gitstore.Open(gitstore.Options{
-		WorkTree: o.Workspace, Dir: filepath.Join(o.Dir, "memory.git"),
+		WorkTree: o.Workspace, Writer: o.Files, Dir: filepath.Join(o.Dir, "memory.git"),
 		Files: []string{"SOUL.md", "USER.md", "memory/MEMORY.md", "memory/scopes/*/MEMORY.md", "skills/**/SKILL.md"},
 		Name:  "nanobot", Email: "nanobot@dream", First: "init: nanobot memory store",
 		Now: o.Now, Log: o.Log,

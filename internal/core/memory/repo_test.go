@@ -6,6 +6,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/gitstore"
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
 // The record of sources names the versions as they are called after they were
@@ -14,7 +15,7 @@ func TestTakenVersionsKeepTheirSources(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, storetest.Disk)
 	ctx := t.Context()
-	old, err := gitstore.Open(gitstore.Options{WorkTree: p.ws, Dir: filepath.Join(p.ws, ".git"), Files: []string{"USER.md", ".gitignore"}, Email: "nanobot@dream"})
+	old, err := gitstore.Open(gitstore.Options{WorkTree: p.ws, Writer: change.NewWriter(p.ws, nil), Dir: filepath.Join(p.ws, ".git"), Files: []string{"USER.md", ".gitignore"}, Email: "nanobot@dream"})
 	must(t, err)
 	must(t, old.WriteWork("USER.md", []byte("- cat\n")))
 	must(t, old.WriteWork(".gitignore", []byte("/*\n"))) // is not taken, so ids change

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
 // maxOverride bounds a file that replaces instructions of ours, in characters.
@@ -45,26 +45,18 @@ func (o Override) Describe() string {
 	return fmt.Sprintf("The built-in instructions are used. Add the word init to this command to copy them to %s, where you can change them:\n\n%s", o.Name, o.Usual)
 }
 
-// Init copies the usual instructions to the file, unless it exists. Writing is
-// told just before.
-func (o Override) Init(writing func(name, content string) error) (created bool, err error) {
+// Init copies the usual instructions to the file, unless it exists.
+func (o Override) Init(files *change.Writer) (created bool, err error) {
 	tree, err := diskio.OpenTree(o.Workspace)
 	if err != nil {
 		return false, err
 	}
-	defer tree.Close() //nolint:errcheck // nothing is pending
+	defer tree.Close() //nolint:errcheck // read only
 
 	if _, err := tree.Lstat(o.Name); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	content := o.Usual + "\n"
-	if err := writing(o.Name, content); err != nil {
-		return false, err
-	}
-	if err := tree.MkdirAll(path.Dir(o.Name), 0o700); err != nil {
-		return false, err
-	}
-	return tree.CreateNew(o.Name, []byte(content), 0o600)
+	return files.Create(o.Name, []byte(o.Usual+"\n"))
 }
 
 // read returns the text of the file, "" if there is none. The error says why a

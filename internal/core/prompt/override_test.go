@@ -1,11 +1,16 @@
 package prompt
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/base/store/disk"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 )
 
 // A file of the workspace replaces instructions, in whatever script, unless it is
@@ -71,22 +76,34 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// The copy to begin with is announced as ours, and made once.
+// The copy to begin with is ours, also if a command runs meanwhile, and made once.
 func TestOverrideInit(t *testing.T) {
 	t.Parallel()
 	ws := t.TempDir()
-	o := Override{Workspace: ws, Name: "prompts/x.md", Usual: "usual"}
-	var told []string
-	writing := func(name, content string) error { told = append(told, name+": "+content); return nil }
-	for _, want := range []bool{true, false} {
-		if created, err := o.Init(writing); err != nil || created != want {
-			t.Fatalf("created %v, %v; want %v", created, err, want)
-		}
-		if err := os.WriteFile(filepath.Join(ws, "prompts", "x.md"), []byte("mine"), 0o600); want && err != nil {
-			t.Fatal(err)
-		}
+	record, err := origin.Open(origin.Options{Store: disk.Open(t.TempDir(), nil), Name: "ws", Root: ws})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(told) != 1 || told[0] != "prompts/x.md: usual\n" || o.Text() != "mine" {
-		t.Errorf("told %q, text %q", told, o.Text())
+	if _, err := record.Begin(origin.Running{}); err != nil {
+		t.Fatal(err)
+	}
+	o := Override{Workspace: ws, Name: "prompts/x.md", Usual: "usual", Foreign: record.Foreign}
+	files := change.NewWriter(ws, func() (*origin.Store, error) { return record, nil })
+	if created, err := o.Init(files); err != nil || !created {
+		t.Fatalf("created %v, %v", created, err)
+	}
+	if got := o.Describe(); !strings.HasSuffix(got, "replaces the built-in instructions:\n\nusual") {
+		t.Errorf("says %q", got)
+	}
+
+	at := filepath.Join(ws, "prompts", "x.md")
+	if err := errors.Join(os.WriteFile(at, []byte("mine"), 0o600), record.Trust(at)); err != nil {
+		t.Fatal(err)
+	}
+	if created, err := o.Init(files); err != nil || created {
+		t.Errorf("made again: %v, %v", created, err)
+	}
+	if o.Text() != "mine" {
+		t.Errorf("text %q", o.Text())
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/store"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
 // Why Install and Remove leave a skill alone.
@@ -32,6 +33,16 @@ type Place struct {
 	Workspace string
 	Ledger    store.Store // outside the workspace; it records what was installed
 	Force     bool        // replace or remove what is there, whoever made it
+	// Files writes files of the workspace; nil records nothing about them.
+	Files *change.Writer
+}
+
+// files is what writes files of the workspace.
+func (p Place) files() *change.Writer {
+	if p.Files == nil {
+		return change.NewWriter(p.Workspace, nil)
+	}
+	return p.Files
 }
 
 // Install puts the skill in an archive or a directory into the workspace.
@@ -112,26 +123,38 @@ func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Insta
 		if err := p.free(root, b.name); err != nil {
 			return err
 		}
+		at := path.Join(folder, b.name)
 		temp := path.Join(staging, "skill-"+rand.Text())
 		defer root.RemoveAll(temp) //nolint:errcheck // what is left there does no harm
 		if err := root.MkdirAll(staging, 0o755); err != nil {
 			return err
 		}
-		if err := b.write(root, temp); err != nil {
-			return err
-		}
 		rec.Dir = filepath.Join(dir, b.name)
-		// The record comes first: a skill that a crash leaves without its label
-		// would pass for the user's own.
-		if err := book.with(rec.Dir, &rec).save(p.Ledger); err != nil {
-			return err
-		}
-		if err := swap(root, temp, path.Join(folder, b.name)); err != nil {
-			return errors.Join(err, book.save(p.Ledger))
-		}
-		return nil
+		return p.files().Replace(b.at(at), func(root *diskio.Tree) error {
+			if err := b.write(root, temp); err != nil {
+				return err
+			}
+			// The record comes first: a skill that a crash leaves without its label
+			// would pass for the user's own.
+			if err := book.with(rec.Dir, &rec).save(p.Ledger); err != nil {
+				return err
+			}
+			if err := swap(root, temp, at); err != nil {
+				return errors.Join(err, book.save(p.Ledger))
+			}
+			return nil
+		})
 	})
 	return rec, problems, err
+}
+
+// at are the files of a skill in a folder of the workspace.
+func (b *bundle) at(dir string) []change.File {
+	out := make([]change.File, len(b.files))
+	for i, f := range b.files {
+		out[i] = change.File{Name: path.Join(dir, f.path), Data: f.data}
+	}
+	return out
 }
 
 // free checks that nothing is in the way of a new skill.

@@ -93,7 +93,7 @@ func TestLinkedFolderOfSkills(t *testing.T) {
 	if err := skill.Remove(place, "secret"); err == nil {
 		t.Error("removed a skill through the link")
 	}
-	if _, err := skill.Scaffold(ws, "fresh", "x"); err == nil {
+	if _, err := skill.Scaffold(place, "fresh", "x"); err == nil {
 		t.Error("made a skill through the link")
 	}
 	if list, err := os.ReadDir(filepath.Join(outside, "skills")); err != nil || len(list) != 1 {

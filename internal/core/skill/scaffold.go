@@ -11,35 +11,37 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/text"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
-// Scaffold makes a new skill in a workspace and returns the path of its
+// Scaffold makes a new skill in the workspace and returns the path of its
 // SKILL.md. It replaces nothing; the error wraps ErrExists then.
-func Scaffold(workspace, name, description string) (file string, err error) {
+func Scaffold(p Place, name, description string) (file string, err error) {
 	if err := checkName(name); err != nil {
 		return "", err
 	}
-	if err := diskio.MkdirAll(workspace, 0o755); err != nil {
+	if err := diskio.MkdirAll(p.Workspace, 0o755); err != nil {
 		return "", err
 	}
-	root, err := diskio.OpenTree(workspace)
+	dir := path.Join(folder, name)
+	skill := change.File{Name: path.Join(dir, fileName), Data: []byte(blank(name, description))}
+	err = p.files().Put([]change.File{skill}, func(root *diskio.Tree) error {
+		if err := root.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+		err := root.Mkdir(dir, 0o755)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			return fmt.Errorf("the skill %s %w", name, ErrExists)
+		case err != nil:
+			return err
+		}
+		return root.WriteFile(skill.Name, skill.Data, 0o644)
+	})
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	dir := path.Join(folder, name)
-	if err := root.MkdirAll(folder, 0o755); err != nil {
-		return "", err
-	}
-	if err := root.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("the skill %s %w", name, ErrExists)
-	} else if err != nil {
-		return "", err
-	}
-	if err := root.WriteFile(path.Join(dir, fileName), []byte(blank(name, description)), 0o644); err != nil {
-		return "", err
-	}
-	return filepath.Join(workspace, filepath.FromSlash(dir), fileName), nil
+	return filepath.Join(p.Workspace, filepath.FromSlash(dir), fileName), nil
 }
 
 // blank is the text of a new skill. It is valid as it is.

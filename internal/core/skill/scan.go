@@ -55,7 +55,7 @@ func (l *Library) scan(old *snapshot) (entries map[string]*entry, skipped map[st
 	return entries, skipped
 }
 
-var errForeign = errors.New("words from outside are in it: look at its SKILL.md, then save it yourself")
+var errForeign = errors.New("words from outside are in it: look at its SKILL.md and, if it is yours, run nanobot trust with its folder")
 
 // skip remembers why a directory is left out and logs it unless that is old news.
 func (l *Library) skip(old *snapshot, skipped map[string]string, name string, err error) map[string]string {

@@ -102,7 +102,7 @@ func TestScaffold(t *testing.T) {
 	t.Parallel()
 	ws := filepath.Join(t.TempDir(), "ws")
 	for _, description := range []string{"", `Use when: "quoted", it's # fine`, "two\nlines", strings.Repeat("长", 2000)} {
-		file, err := skill.Scaffold(ws, "new-skill", description)
+		file, err := skill.Scaffold(skill.Place{Workspace: ws}, "new-skill", description)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestScaffold(t *testing.T) {
 		if want := strings.ReplaceAll(description, "\n", " "); description != "" && len(description) < 300 && s.Description != want {
 			t.Errorf("description %q, want %q", s.Description, want)
 		}
-		if _, err := skill.Scaffold(ws, "new-skill", ""); !errors.Is(err, skill.ErrExists) {
+		if _, err := skill.Scaffold(skill.Place{Workspace: ws}, "new-skill", ""); !errors.Is(err, skill.ErrExists) {
 			t.Errorf("again: %v", err)
 		}
 		if err := os.RemoveAll(filepath.Dir(file)); err != nil {
@@ -122,7 +122,7 @@ func TestScaffold(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "../x", "A", "a--b", "-a", "a/b", strings.Repeat("a", 65), "a b"} {
-		if _, err := skill.Scaffold(ws, name, ""); err == nil {
+		if _, err := skill.Scaffold(skill.Place{Workspace: ws}, name, ""); err == nil {
 			t.Errorf("Scaffold(%q) worked", name)
 		}
 	}

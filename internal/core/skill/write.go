@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 )
 
 // Reasons why Write does not write.
@@ -64,14 +65,17 @@ func Write(p Place, d Draft) (problems []Problem, err error) {
 			return ErrStale
 		}
 		at := path.Join(folder, d.Name)
-		if err := root.MkdirAll(at, 0o755); err != nil {
-			return err
-		}
-		temp := path.Join(at, "."+fileName)
-		if err := root.WriteFile(temp, []byte(d.Text), 0o644); err != nil {
-			return err
-		}
-		return root.Rename(temp, path.Join(at, fileName))
+		file := path.Join(at, fileName)
+		return p.files().Put([]change.File{{Name: file, Data: []byte(d.Text)}}, func(root *diskio.Tree) error {
+			if err := root.MkdirAll(at, 0o755); err != nil {
+				return err
+			}
+			temp := path.Join(at, "."+fileName)
+			if err := root.WriteFile(temp, []byte(d.Text), 0o644); err != nil {
+				return err
+			}
+			return root.Rename(temp, file)
+		})
 	})
 	return problems, err
 }

@@ -1,8 +1,14 @@
-// Package change is the one record of what the turns of an owner, or of a
-// guest, did to files, wherever they worked. It hides that each folder has a log
-// of its own: the workspace, the folder a program was started in, the folder of
-// a chat. A call is recorded in the logs of the folders that it changes; turns
-// are shown and undone as if there were one log.
+// Package change is where files of workspaces are changed.
+//
+// A Record is the one record of what the turns of an owner, or of a guest, did to
+// files, wherever they worked. It hides that each folder has a log of its own:
+// the workspace, the folder a program was started in, the folder of a chat. A
+// call is recorded in the logs of the folders that it changes; turns are shown
+// and undone as if there were one log.
+//
+// A Writer writes for the program itself: memory, skills, prompts and templates.
+// No log has that. The owner undoes it elsewhere, such as among the versions of
+// the memory.
 //
 // It promises:
 //
@@ -11,7 +17,15 @@
 //     those in folders that it does not work in itself.
 //   - Nothing is written into a folder but its own files: logs lie in the data
 //     folder.
-//   - A content that is put back takes with it where it came from.
+//   - A content that is put back or written takes with it where it came from.
+//
+// These write into a workspace without it: a restore of a backup, which unpacks
+// beside the workspace, marks there what came from outside and then moves all
+// of it into its place; the copies for the Python program, which are data of this
+// program in the form of the other one; the removal of a skill or of files that
+// were imported, which brings no content; and empty folders that a sandbox
+// needs. Media, results and pictures lie in the data folder, in folders whose
+// files are all from outside.
 //
 // A Record is safe for concurrent use, also by several processes.
 package change

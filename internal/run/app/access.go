@@ -3,11 +3,14 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/guard/approve"
 	"github.com/nanobot-go/nanobot/internal/guard/change"
@@ -24,6 +27,21 @@ func (a *App) Secrets() *httpsafe.Registry { return a.secrets }
 
 // Jail opens files of the workspace.
 func (a *App) Jail() *diskio.Jail { return a.guard.Jail() }
+
+// Files writes files of the workspace for the program itself.
+func (a *App) Files() *change.Writer { return a.guard.Files() }
+
+// OpenFiles makes what writes files of a workspace for the program itself, where no
+// agent is made. It does no I/O.
+func OpenFiles(l *config.Loaded, workspace string, log *slog.Logger) *change.Writer {
+	return change.NewWriter(workspace, sync.OnceValues(func() (*origin.Store, error) {
+		w, err := session.Identify(State(l, log), l.DataDir, workspace)
+		if err != nil {
+			return nil, fmt.Errorf("look up the workspace: %w", err)
+		}
+		return guard.OpenOrigins(l.DataDir, w.Path, w.ID, "", log)
+	}))
+}
 
 // Changes is what is kept of the files that the owner's turns changed.
 func Changes(a *App) *change.Record { return a.guard.Changes() }

@@ -110,7 +110,7 @@ type App struct {
 	remind   reminders
 	figures  *api.Figures
 	models   *provider.Models
-	guard    *guard.Guard // nil until the tools are made
+	guard    *guard.Guard // nil while nothing but the configuration is looked at
 	secrets  *httpsafe.Registry
 	servers  *mcp.Pool      // nil: there are none
 	recorder *record.Writer // nil: nothing is recorded
@@ -211,13 +211,16 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	a.Sessions = store
 	a.Notes = append(append(a.Notes, store.Workspace().Notes...), grownNotes(ctx, a.Config, store, o.Log)...)
+	if err := a.openGuard(o); err != nil {
+		return err
+	}
 	if err := a.openSchedule(o); err != nil {
 		return err
 	}
 	var set *tool.Set
 	skills := skill.Options{
-		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: State(a.Config, a.log), Foreign: a.foreign,
-		LookPath: func(name string) (string, error) { return a.guard.LookPath(name) }, //nolint:contextcheck // it serves all turns
+		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: State(a.Config, a.log), Foreign: a.guard.Foreign,
+		LookPath: a.guard.LookPath, //nolint:contextcheck // it serves all turns
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
@@ -354,10 +357,6 @@ func (a *App) fromServers(t turn.Tools) turn.Tools {
 	}
 	return t
 }
-
-// foreign reports whether a file of the workspace came from outside, for those
-// who would follow what it says.
-func (a *App) foreign(path string) bool { return a.guard == nil || a.guard.Foreign(path) }
 
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {

@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
@@ -39,13 +40,19 @@ func idleCheck(def config.AgentDefaults) time.Duration {
 }
 
 // OpenMemory opens what is remembered in a workspace, with its search index,
-// for looking at it and changing it. Done gives both back.
-func OpenMemory(loaded *config.Loaded, workspace string, sessions *session.Store, log *slog.Logger) (m *memory.Memory, done func() error, err error) {
+// for looking at it and changing it. files writes files of the workspace. Done
+// gives both back.
+func OpenMemory(loaded *config.Loaded, workspace string, sessions *session.Store, files *change.Writer, log *slog.Logger) (m *memory.Memory, done func() error, err error) {
 	index, err := OpenSearch(loaded, workspace, sessions, log)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err = memory.Open(memory.HistoryOptions{Store: memory.Place(State(loaded, log), sessions.Workspace().ID), Workspace: workspace, Log: log})
+	m, err = memory.Open(memory.HistoryOptions{
+		Store:     memory.Place(State(loaded, log), sessions.Workspace().ID),
+		Workspace: workspace,
+		Files:     files,
+		Log:       log,
+	})
 	if err != nil {
 		return nil, nil, errors.Join(err, index.Close())
 	}

@@ -91,7 +91,7 @@ const (
 
 // override is the file that a command is about.
 func override(a *App, command string) prompt.Override {
-	o := prompt.Override{Workspace: a.Workspace, Foreign: a.foreign, Name: string(datadir.PromptsDir) + "/dream.md", Usual: memory.DreamPrompt()}
+	o := prompt.Override{Workspace: a.Workspace, Foreign: a.guard.Foreign, Name: string(datadir.PromptsDir) + "/dream.md", Usual: memory.DreamPrompt()}
 	if command == evaluatorCommand {
 		o.Name, o.Usual = string(datadir.PromptsDir)+"/evaluator.md", schedule.EvaluatorPrompt
 	}
@@ -108,7 +108,7 @@ func promptCommand(ctx context.Context, a *App, c *agent.Call) string {
 	default:
 		return phrase.Of(ctx, "Usage: /%s, or /%s init", c.Name, c.Name)
 	}
-	switch created, err := o.Init(a.guard.Writing); {
+	switch created, err := o.Init(a.Files()); {
 	case err != nil:
 		return phrase.Of(ctx, "%s was not made: %v", o.Name, err)
 	case !created:

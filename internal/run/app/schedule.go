@@ -43,7 +43,7 @@ func (a *App) openSchedule(o Options) (err error) {
 	}
 	so.Stop = func(ctx context.Context, in bus.Inbound) { a.Agent.StopMessage(ctx, in) }
 	so.Preview = func(ctx context.Context, perMonth float64) string { return a.preview(ctx, o.Now(), perMonth) }
-	so.Foreign = a.foreign
+	so.Foreign = a.guard.Foreign
 	so.Observer.Began, so.Observer.Ended = a.figures.JobBegan, a.figures.JobEnded
 	so.Now, so.Log = o.Now, o.Log
 	if g.Heartbeat.Enabled {

@@ -27,9 +27,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/web"
 )
 
-// tools builds the set of tools, behind the guard.
-func (a *App) tools(o Options) (_ *tool.Set, err error) {
-	cfg := a.Config.Config.Tools
+// openGuard makes what stands between the model and the machine. Everything that
+// asks where a file comes from, or writes into the workspace, asks it.
+func (a *App) openGuard(o Options) (err error) {
 	opts := guardOptions(a.Config, a.Workspace, o.Log)
 	opts.WorkspaceID = a.Sessions.Workspace().ID
 	opts.Folder = o.Folder
@@ -40,10 +40,13 @@ func (a *App) tools(o Options) (_ *tool.Set, err error) {
 	opts.Extra = func(jail *diskio.Jail, media string) ([]tool.Tool, error) { return a.pictures(o, jail, media) }
 	opts.KeepSent = a.gateway
 	opts.Now = o.Now
-	if a.guard, err = guard.New(opts); err != nil {
-		return nil, err
-	}
+	a.guard, err = guard.New(opts)
+	return err
+}
 
+// tools builds the set of tools, behind the guard.
+func (a *App) tools(o Options) (_ *tool.Set, err error) {
+	cfg := a.Config.Config.Tools
 	var list []tool.Tool
 	if !o.NoBuiltins {
 		if list, err = a.builtins(o); err != nil {

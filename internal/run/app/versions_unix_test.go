@@ -75,7 +75,7 @@ func (v *versioned) start() (notes string, log []string) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	m, done, err := app.OpenMemory(v.loaded, v.ws, store, nil)
+	m, done, err := app.OpenMemory(v.loaded, v.ws, store, app.OpenFiles(v.loaded, v.ws, nil), nil)
 	if err != nil {
 		v.t.Fatal(err)
 	}

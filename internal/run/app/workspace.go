@@ -16,6 +16,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/core/prompt"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/guard"
+	"github.com/nanobot-go/nanobot/internal/guard/change"
+	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
@@ -73,7 +76,7 @@ func syncTemplates(data, workspace string, asked bool) (written, left []string, 
 			}
 			return nil
 		}
-		written, left, err = giveTemplates(w.Path, r.Templates, known)
+		written, left, err = giveTemplates(w, r.Templates, known)
 		return err
 	})
 	return written, append(w.Notes, left...), err
@@ -98,12 +101,13 @@ func isProject(folder string) bool {
 }
 
 // giveTemplates writes the templates that are not in given, and notes them there.
-func giveTemplates(workspace string, given map[string]string, known bool) (written, left []string, err error) {
-	tree, err := diskio.OpenTree(workspace)
+func giveTemplates(w *session.Workspace, given map[string]string, known bool) (written, left []string, err error) {
+	tree, err := diskio.OpenTree(w.Path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the workspace: %w", err)
 	}
 	defer tree.Close() //nolint:errcheck // nothing is pending
+	files := templateFiles(w)
 
 	for _, name := range bootstrap() {
 		body, err := fs.ReadFile(prompt.Templates(), name)
@@ -118,7 +122,7 @@ func giveTemplates(workspace string, given map[string]string, known bool) (writt
 		if known {
 			continue
 		}
-		ok, err := createIn(tree, name, body)
+		ok, err := files.Create(name, body)
 		switch {
 		case passes(err):
 			left = append(left, fmt.Sprintf("%s was not written: %v", name, err))
@@ -134,20 +138,21 @@ func giveTemplates(workspace string, given map[string]string, known bool) (writt
 	if err := tree.MkdirAll("skills", 0o700); err != nil && !passes(err) {
 		return written, left, fmt.Errorf("make the workspace: %w", err)
 	}
-	if _, err := createIn(tree, "memory/history.jsonl", nil); err != nil && !passes(err) {
+	if _, err := files.Create("memory/history.jsonl", nil); err != nil && !passes(err) {
 		return written, left, err
 	}
 	return written, left, nil
 }
 
-// createIn makes a file that does not exist yet, with its folder.
-func createIn(tree *diskio.Tree, name string, body []byte) (bool, error) {
-	if dir := path.Dir(name); dir != "." {
-		if err := tree.MkdirAll(dir, 0o700); err != nil {
-			return false, err
-		}
+// templateFiles writes the templates of a workspace. A record of origin that cannot
+// be read does not keep the program from starting: they are written all the same,
+// and count as from outside until it can.
+func templateFiles(w *session.Workspace) *change.Writer {
+	record, err := guard.OpenOrigins(w.Data, w.Path, w.ID, "", nil)
+	if err != nil || record.Readable() != nil {
+		return change.NewWriter(w.Path, nil)
 	}
-	return tree.CreateNew(name, body, 0o600)
+	return change.NewWriter(w.Path, func() (*origin.Store, error) { return record, nil })
 }
 
 // passes reports that something in the workspace is not what it should be,

@@ -3,7 +3,6 @@ package backup
 import (
 	"errors"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,24 +10,11 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/base/store"
-	"github.com/nanobot-go/nanobot/internal/base/store/disk"
-	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
+	"github.com/nanobot-go/nanobot/internal/guard"
 )
 
 // originPart is the folder of the records that say which files came from outside.
 const originPart = "data/" + string(datadir.Origin)
-
-// openOrigin opens the record of a workspace in a data folder.
-func openOrigin(data, id, workspace string) (*origin.Store, error) {
-	return origin.Open(origin.Options{
-		Store:  store.Under(disk.Open(data, nil), string(datadir.Origin)),
-		Name:   id,
-		Root:   workspace,
-		Sealed: datadir.FollowedFolders(),
-		Log:    slog.New(slog.DiscardHandler),
-	})
-}
 
 // outside notes a file of the workspace that came from outside. The record in
 // the backup may lack it: it was taken before, and knows some files only by the
@@ -40,7 +26,7 @@ func (b *backup) outside(name string) {
 	}
 	if b.origin == nil {
 		var err error
-		if b.origin, err = openOrigin(b.o.Config.DataDir, b.m.ID, b.o.Workspace); err != nil {
+		if b.origin, err = guard.OpenOrigins(b.o.Config.DataDir, b.o.Workspace, b.m.ID, "", nil); err != nil {
 			b.m.Outside = append(b.m.Outside, rel) // its origin is not known
 			return
 		}
@@ -51,8 +37,9 @@ func (b *backup) outside(name string) {
 }
 
 // mark completes the records of a backup that is unpacked and not yet in its
-// place: with the files that came from outside, and with what is known today
-// about folders that are not restored.
+// place: with the files that came from outside, without the commands that were
+// running, which wrote none of the files that are unpacked, and with what is
+// known today about folders that are not restored.
 func (b *Backup) mark(moves []move, stamp string) error {
 	i := slices.IndexFunc(moves, func(m move) bool { return m.part == originPart })
 	if i < 0 {
@@ -62,16 +49,13 @@ func (b *Backup) mark(moves []move, stamp string) error {
 	if err := b.keepRecords(moves[i].to, staging); err != nil {
 		return err
 	}
-	if len(b.Outside) == 0 {
-		return nil
-	}
 
 	w := slices.IndexFunc(moves, func(m move) bool { return m.part == "workspace" })
 	if w < 0 || b.ID == "" {
 		return nil
 	}
 	root := moves[w].staging(stamp)
-	rec, err := openOrigin(filepath.Dir(staging), b.ID, root)
+	rec, err := guard.OpenOrigins(filepath.Dir(staging), root, b.ID, "", nil)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/core/session"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/guard/change/origin"
 )
 
@@ -43,7 +44,7 @@ func TestRestoreKeepsOrigin(t *testing.T) {
 		return rec
 	}
 
-	rec, err := openOrigin(l.DataDir, id, ws)
+	rec, err := guard.OpenOrigins(l.DataDir, ws, id, "", nil)
 	must(err)
 	must(rec.Mark(filepath.Join(ws, "marked.md")))
 	must(elsewhere().Mark(filepath.Join(other, "then.md")))
@@ -61,7 +62,7 @@ func TestRestoreKeepsOrigin(t *testing.T) {
 	must(elsewhere().Mark(filepath.Join(other, "later.md")))
 	_, err = openBackup(t, file).Restore(t.Context(), RestoreOptions{Config: filepath.Join(dir, "config.json"), Force: true, Now: time.Unix(1e9, 0)})
 	must(err)
-	rec, err = openOrigin(l.DataDir, id, ws)
+	rec, err = guard.OpenOrigins(l.DataDir, ws, id, "", nil)
 	must(err)
 	for path, r := range map[string]*origin.Store{
 		filepath.Join(ws, "marked.md"): rec, filepath.Join(ws, "running.md"): rec,
@@ -79,11 +80,50 @@ func TestRestoreKeepsOrigin(t *testing.T) {
 	to := t.TempDir()
 	_, err = openBackup(t, file).Restore(t.Context(), RestoreOptions{Config: filepath.Join(to, "config.json"), Workspace: filepath.Join(to, "ws"), Now: time.Unix(1e9, 0)})
 	must(err)
-	rec, err = openOrigin(to, id, filepath.Join(to, "ws"))
+	rec, err = guard.OpenOrigins(to, filepath.Join(to, "ws"), id, "", nil)
 	must(err)
 	for _, name := range []string{"marked.md", "running.md"} {
 		if !rec.Foreign(filepath.Join(to, "ws", name)) {
 			t.Errorf("elsewhere %s counts as the owner's", name)
 		}
+	}
+}
+
+// A command that ran when the backup was made has not written what a restore
+// unpacks, also if nothing in the backup came from outside.
+func TestRestoreEndsCommands(t *testing.T) {
+	t.Parallel()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, l := oldHome(t)
+	dir, err := filepath.EvalSymlinks(dir)
+	must(err)
+	ws := filepath.Join(dir, "workspace")
+	sessions, err := session.Open(session.Options{DataDir: l.DataDir, Store: disk.Open(l.DataDir, nil), Workspace: ws, Log: slog.New(slog.DiscardHandler)})
+	must(err)
+	id := sessions.Workspace().ID
+	must(sessions.Close())
+	rec, err := guard.OpenOrigins(l.DataDir, ws, id, "", nil)
+	must(err)
+	_, err = rec.Begin(origin.Running{Outside: func() bool { return false }})
+	must(err)
+
+	file, m := writeBackup(t, l, false)
+	if len(m.Outside) > 0 {
+		t.Fatalf("the backup knows %q as from outside", m.Outside)
+	}
+	_, err = openBackup(t, file).Restore(t.Context(), RestoreOptions{Config: filepath.Join(dir, "config.json"), Force: true, Now: time.Unix(1e9, 0)})
+	must(err)
+	if rec, err = guard.OpenOrigins(l.DataDir, ws, id, "", nil); err != nil {
+		t.Fatal(err)
+	}
+	first, err := rec.Begin(origin.Running{})
+	must(err)
+	if !first.Alone() {
+		t.Error("the command of the backup still runs")
 	}
 }

@@ -165,13 +165,13 @@ func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 		Prices:    a.Models(),
 		Schedule:  a.Schedule,
 		Skills:    a.Skills,
-		Place:     skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
+		Place:     skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log), Files: a.Files()},
 		Disabled:  a.Config.Config.Agents.Defaults.DisabledSkills,
 		Location:  a.Config.Config.Agents.Defaults.Location(),
 		Jail:      a.Jail(),
 		Changes:   app.Changes(a),
 		Memory: func(context.Context) (*memory.Memory, func() error, error) {
-			return app.OpenMemory(a.Config, a.Workspace, a.Sessions, w.log)
+			return app.OpenMemory(a.Config, a.Workspace, a.Sessions, a.Files(), w.log)
 		},
 		Index:   a.Index,
 		Ledger:  a.Ledger(),

@@ -400,22 +400,6 @@ func (s *Store) justWrote(abs string) {
 	s.recent = append(s.recent, written{abs, now})
 }
 
-// Writing records that the program itself is about to give a file this content,
-// in work without outside content. A file from outside stays one. It costs
-// nothing as long as no command runs.
-func (s *Store) Writing(abs string, data []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.follow(); err != nil {
-		return err
-	}
-	if len(s.windows) == 0 || s.foreign(abs) {
-		return nil
-	}
-	sum := sha256.Sum256(data)
-	return s.append(line{Op: opTrust, Path: s.name(abs), Sum: sum[:], Size: int64(len(data))})
-}
-
 func (s *Store) note(op string, paths []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

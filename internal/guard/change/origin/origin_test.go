@@ -298,25 +298,6 @@ func TestCleanCommandThatWritesInstructions(t *testing.T) {
 	r.want("notes.md", false)
 }
 
-// The program writes a file while a command of another conversation runs.
-func TestWriting(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t)
-	r.old("SOUL.md", text)
-	r.must(r.store.Mark(r.write("page.md", "page "+text)))
-	w, err := r.store.Begin(origin.Running{})
-	r.must(err)
-	r.must(r.store.Writing(r.path("SOUL.md"), []byte("new "+text)))
-	r.write("SOUL.md", "new "+text)
-	r.want("SOUL.md", false)
-	r.must(r.store.Writing(r.path("page.md"), []byte("edited "+text)))
-	r.write("page.md", "edited "+text)
-	r.want("page.md", true)
-	r.must(w.Foreign(t.Context()))
-	r.want("SOUL.md", false)
-	r.want("page.md", true)
-}
-
 // TestLossOfOneFile takes away or damages one file of the record.
 func TestLossOfOneFile(t *testing.T) {
 	t.Parallel()
