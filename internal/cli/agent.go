@@ -145,7 +145,7 @@ func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l
 		Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 			in.SessionKey, in.Folder = talk.key, cmp.Or(talk.folder, bot.Workspace())
 			if !f.json { // programs read English
-				in.Language = c.language()
+				in.Language = c.language
 			}
 			return bot.Ask(ctx, in)
 		},
@@ -154,8 +154,8 @@ func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l
 			text, hint, _ = strings.Cut(c.known(strings.TrimSpace(describe(err))), "\n")
 			return text, hint
 		},
-		Console: tui.Stdio(c.In, c.Out, c.Err), Getenv: c.getenv,
-		Session: talk.key, Language: c.language(), Markdown: f.markup && !f.noMarkdown, JSON: f.json,
+		Console: c.tui(), Getenv: c.getenv,
+		Session: talk.key, Language: c.language, Markdown: f.markup && !f.noMarkdown, JSON: f.json,
 		// In a terminal a line per call does not disturb, unlike a message in a
 		// chat.
 		ShowTools: cfg.Channels.SendToolHints || !l.IsSet("channels.sendToolHints"), ShowReasoning: cfg.Channels.ShowReasoning,
@@ -175,7 +175,7 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	if err := checkFiles(f.files); err != nil {
 		return err
 	}
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.read()
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	}
 	if t.Refused != "" {
 		if !f.json { // the final event has it
-			c.tell("nanobot: a call was refused because its approval could not be asked for: %s\n", printable(text.Label(t.Refused, 300)))
+			c.sayErr("nanobot: a call was refused because its approval could not be asked for: %s\n", printable(text.Label(t.Refused, 300)))
 		}
 		return failure{exitRefused}
 	}
@@ -275,7 +275,7 @@ func await(ctx context.Context, c *command, bot *nanobot.Bot, asJSON bool, late 
 		return nil
 	}
 	if !asJSON {
-		c.tell("Waiting for subagents. Ctrl-C exits; the next message in this conversation reports their results.\n")
+		c.sayErr("Waiting for subagents. Ctrl-C exits; the next message in this conversation reports their results.\n")
 	}
 	over := make(chan error, 1)
 	go func() { over <- bot.Wait(ctx) }()
@@ -329,7 +329,7 @@ var errNoQuestion = errors.New("standard input was empty; nothing to answer")
 func converse(ctx context.Context, c *command, f agentFlags) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.read()
 	if err != nil {
 		return err
 	}
@@ -396,7 +396,7 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 // person must sit at it, and it must be a chat of the terminal and not a look
 // into that of a platform.
 func canRemind(c *command, f agentFlags, talk conversation) bool {
-	at := tui.Stdio(c.In, c.Out, c.Err)
+	at := c.tui()
 	return at.InTTY && at.OutTTY && f.record == "" && tui.Route(talk.key).Channel == "cli"
 }
 

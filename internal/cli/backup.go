@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/backup"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
@@ -52,7 +51,7 @@ keep the file where only you can read it.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
-			ws, err := app.Workspace(c.workspace, l)
+			ws, err := c.workspaceOf(l)
 			if err != nil {
 				return err
 			}
@@ -137,7 +136,7 @@ func restorePlace(c *command, o *backup.RestoreOptions, to string) (err error) {
 			return err
 		}
 		o.Workspace = filepath.Join(filepath.Dir(o.Config), "workspace")
-	} else if o.Config, err = config.Locate(c.configOptions()); err != nil {
+	} else if o.Config, err = c.file(); err != nil {
 		return err
 	}
 	if c.workspace != "" {

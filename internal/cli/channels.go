@@ -44,7 +44,7 @@ undelivered messages, and the people who were refused.`,
 			if asJSON {
 				return printJSON(cmd, map[string]any{"gateway": live, "channels": list})
 			}
-			return printChannels(cmd, list, live)
+			return printChannels(c, cmd, list, live)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -74,14 +74,14 @@ func (*command) liveChannels(ctx context.Context, l *config.Loaded) ([]deliver.S
 	return s.Channels, true
 }
 
-func printChannels(cmd *cobra.Command, list []deliver.Status, live bool) error {
+func printChannels(c *command, cmd *cobra.Command, list []deliver.Status, live bool) error {
 	if len(list) == 0 {
 		say(cmd, "No channel is configured. Add one with: nanobot channels add telegram (or another name of: nanobot channels list)\n")
 		return nil
 	}
 	w := headed(cmd, "CHANNEL", "ENABLED", "STATE", "AS", "WAITING", "SENT", "FAILED", "DENIED", "REASON")
 	for _, s := range list {
-		w.row(s.Name, yesNo(cmd, s.Enabled), words(cmd, string(s.State)), cmp.Or(s.Identity, "-"), s.Queue, s.Sent, s.Failed, s.Denied, cmp.Or(s.Error, "-"))
+		w.row(s.Name, c.yesNo(s.Enabled), words(cmd, string(s.State)), cmp.Or(s.Identity, "-"), s.Queue, s.Sent, s.Failed, s.Denied, cmp.Or(s.Error, "-"))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -50,7 +50,7 @@ func knownAccounts(c *command, name string) (gateway.Accounts, error) {
 		return gateway.Accounts{}, err
 	}
 	loaded, err := c.load()
-	return gateway.Accounts{Loaded: loaded, File: c.configOptions()}, err
+	return gateway.Accounts{Loaded: loaded, File: c.options()}, err
 }
 
 func channelsList(c *command) *cobra.Command {
@@ -72,7 +72,7 @@ telegram.work.`,
 			}
 			w := headed(cmd, "PLATFORM", "NAME", "SECTIONS", "LOGIN")
 			for _, p := range list {
-				w.row(p.Title, p.Name, cmp.Or(strings.Join(p.Sections, ", "), "-"), yesNo(cmd, p.Login))
+				w.row(p.Title, p.Name, cmp.Or(strings.Join(p.Sections, ", "), "-"), c.yesNo(p.Login))
 			}
 			return w.Flush()
 		},
@@ -239,7 +239,7 @@ func loginChannel(ctx context.Context, c *command, cmd *cobra.Command, name stri
 	if err != nil {
 		return err
 	}
-	result, err := a.Login(ctx, name, &loginDialog{cmd: cmd, ask: newPrompter(c.In, cmd.OutOrStdout())}, force)
+	result, err := a.Login(ctx, name, &loginDialog{cmd: cmd, ask: c.prompter()}, force)
 	switch {
 	case errors.Is(err, deliver.ErrNoLogin):
 		say(cmd, "%s needs no login: its settings in the configuration are complete. Try it with: nanobot channels test %s\n", name, name)

@@ -86,7 +86,7 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 	case scan:
 		return loginChannel(ctx, a.c, a.cmd, a.name, false)
 	}
-	o := a.c.configOptions()
+	o := a.c.options()
 	path, err := config.Locate(o)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 
 // scans asks whether to connect by a QR code, where that makes the keys.
 func (a *addition) scans(driver chat.Driver) (bool, error) {
-	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
+	ask := a.c.prompter()
 	if driver.Login == nil || driver.LoginOptional || len(driver.Fields()) == 0 || len(a.set) > 0 || !ask.terminal() {
 		return false, nil
 	}
@@ -131,7 +131,7 @@ func (a *addition) scans(driver chat.Driver) (bool, error) {
 
 // answers asks for what is not given.
 func (a *addition) answers(driver chat.Driver) error {
-	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
+	ask := a.c.prompter()
 	talk := ask.terminal()
 	if talk {
 		say(a.cmd, "%s: its page in docs/how-to/channels says how to make a bot and where to find its keys.\n", cmp.Or(driver.Title, a.name))
@@ -232,7 +232,7 @@ func (a *addition) try(ctx context.Context, next *config.Loaded) error {
 func (a *addition) finish(ctx context.Context, driver chat.Driver, next *config.Loaded) error {
 	running := control.To(next).Reload(ctx) == nil
 	if driver.Login != nil && !driver.LoginOptional {
-		if !newPrompter(a.c.In, a.cmd.OutOrStdout()).terminal() {
+		if !a.c.prompter().terminal() {
 			say(a.cmd, "Log in with: nanobot channels login %s\n", a.name)
 			return nil
 		}

@@ -7,9 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,10 +17,6 @@ import (
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/doctor"
-	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
 // Stdio holds what a command talks to.
@@ -35,13 +29,17 @@ type Stdio struct {
 
 // command carries what every subcommand needs.
 type command struct {
-	Stdio
-	configPath string
-	workspace  string
-	logs       bool
-	noLogs     bool
-	version    bool
-	misnamed   error // help was wanted for a command that does not exist
+	*console
+	*home
+	version  bool
+	misnamed error // help was wanted for a command that does not exist
+}
+
+// newCommand makes the commands of a call. Flags may name another configuration and
+// workspace than it begins with.
+func newCommand(io Stdio, configPath, workspace string) *command {
+	c := newConsole(io)
+	return &command{console: c, home: &home{console: c, configPath: configPath, workspace: workspace}}
 }
 
 // Main runs the command line and returns the exit code.
@@ -49,7 +47,7 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	if io.Now == nil {
 		io.Now = time.Now
 	}
-	c := &command{Stdio: io}
+	c := newCommand(io, "", "")
 	root := c.root(args)
 	root.SetArgs(args)
 	root.SetIn(io.In)
@@ -64,7 +62,7 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	}
 	code := exitCode(err)
 	if _, told := errors.AsType[failure](err); !told {
-		fmt.Fprintln(io.Err, "nanobot: "+phrase.Recognize(c.language(), strings.TrimSpace(describe(err))))
+		fmt.Fprintln(io.Err, "nanobot: "+phrase.Recognize(c.language, strings.TrimSpace(describe(err))))
 	}
 	return code
 }
@@ -112,7 +110,7 @@ key from the environment, a model server on this machine, or a built-in demo.`,
 		root.AddCommand(e.build(c))
 	}
 	teach(root, &c.misnamed)
-	speak(root, c.language())
+	speak(root, c.language)
 	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd { // the shell shows the help
 		translateHelp(root, languageOf(root))
 	}
@@ -198,71 +196,9 @@ func exactArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// configOptions says where settings come from for this call.
-func (c *command) configOptions() config.Options {
-	return config.Options{Path: c.configPath, Env: c.Env, Sections: gateway.Sections(nil)}
-}
-
-// appOptions returns what the parts of the program are built from for this
-// call.
-func (c *command) appOptions() app.Options {
-	return app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger(), Now: c.Now}
-}
-
-// load reads the configuration and tells its warnings.
-func (c *command) load() (*config.Loaded, error) {
-	l, err := config.Load(c.configOptions())
-	if err != nil {
-		return nil, err
-	}
-	c.warn(l)
-	return l, nil
-}
-
-// inUse reads the configuration, without a word about its warnings, and finds
-// the workspace.
-func (c *command) inUse() (*config.Loaded, string, error) {
-	l, err := config.Load(c.configOptions())
-	if err != nil {
-		return nil, "", err
-	}
-	ws, err := app.Workspace(c.workspace, l)
-	return l, ws, err
-}
-
-// warn tells what is doubtful about the configuration, on standard error.
-func (c *command) warn(l *config.Loaded) {
-	for _, w := range l.Warnings {
-		c.tell("nanobot: warning: %s: %s\n", filepath.Base(l.File), c.known(w.String()))
-	}
-}
-
-// firstLook tells once what the configuration leaves open.
-func (c *command) firstLook(l *config.Loaded) {
-	for _, line := range doctor.FirstLook(l) {
-		fmt.Fprintln(c.Err, c.known(line))
-	}
-}
-
-func (c *command) logger() *slog.Logger {
-	if !c.logs || c.noLogs {
-		return slog.New(slog.DiscardHandler)
-	}
-	return slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
 // complete offers a shell the names that fit what was typed.
 func (c *command) complete(names func(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return names(c, cmd, args, typed)
 	}
-}
-
-func (c *command) getenv(name string) string {
-	for _, kv := range slices.Backward(c.Env) {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
-		}
-	}
-	return ""
 }

@@ -148,7 +148,7 @@ func configUnset(c *command) *cobra.Command {
 // edit changes the file and says so. A value that cannot be used is a wrong
 // call: the configuration itself is as good as before.
 func (c *command) edit(cmd *cobra.Command, path string, dry bool, change func(*config.File) (string, error)) error {
-	file, err := config.Locate(c.configOptions())
+	file, err := c.file()
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ const (
 
 // tellStronger warns when an edit has no effect because of the environment.
 func tellStronger(c *command, cmd *cobra.Command, path string) {
-	l, err := config.Load(c.configOptions())
+	l, err := c.read()
 	if err != nil {
 		sayErr(cmd, "Note: the configuration is not valid yet. See: nanobot config validate\n")
 		return
@@ -224,7 +224,7 @@ because of a mistake in their section: channels, MCP servers and providers of
 search, pictures and speech.`,
 		Example: "  nanobot config validate\n  nanobot config validate ./config.json --strict\n  nanobot config validate --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := c.configOptions()
+			o := c.options()
 			o.Strict = strict
 			if len(args) > 0 {
 				o.Path = args[0]
@@ -362,7 +362,7 @@ func configWhere(c *command) *cobra.Command {
 		Use: "path", Short: "Print the path of the configuration file", Args: noArgs,
 		Example: "  $EDITOR \"$(nanobot config path)\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			file, err := config.Locate(c.configOptions())
+			file, err := c.file()
 			if err != nil {
 				return err
 			}

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -25,7 +23,7 @@ replaces the file only if it is valid; otherwise it is kept next to the file,
 which stays unchanged. The previous version is kept as config.json.bak-<time>.`,
 		Example: "  nanobot config edit\n  EDITOR='code --wait' nanobot config edit",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			file, err := config.Locate(c.configOptions())
+			file, err := c.file()
 			if err != nil {
 				return err
 			}
@@ -52,7 +50,7 @@ func editConfig(c *command, cmd *cobra.Command, file string) error {
 	if err := os.WriteFile(copied, shown, 0o600); err != nil { //nolint:gosec // beside the file the user names
 		return err
 	}
-	if err := runEditor(cmd.Context(), c, copied); err != nil {
+	if err := c.openEditor(cmd.Context(), copied); err != nil {
 		return errors.Join(fmt.Errorf("%w; %s is unchanged", err, file), os.Remove(copied))
 	}
 	edited, err := os.ReadFile(copied)
@@ -63,7 +61,7 @@ func editConfig(c *command, cmd *cobra.Command, file string) error {
 		say(cmd, "No changes.\n")
 		return os.Remove(copied)
 	}
-	l, err := c.loadAs(copied)
+	l, err := c.readAs(copied)
 	if err != nil {
 		sayErr(cmd, "%s is unchanged. Your version is %s\n", file, copied)
 		return err
@@ -78,27 +76,6 @@ func editConfig(c *command, cmd *cobra.Command, file string) error {
 	return os.Remove(copied)
 }
 
-// runEditor waits for the editor of the person at the terminal.
-func runEditor(ctx context.Context, c *command, file string) error {
-	argv := append(editorOf(c), file)
-	ed := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // it is theirs
-	ed.Stdin = c.In
-	ed.Stdout = c.Out
-	ed.Stderr = c.Err
-	ed.Env = c.Env
-	if err := ed.Run(); err != nil {
-		return fmt.Errorf("the editor %s: %w", argv[0], err)
-	}
-	return nil
-}
-
-// loadAs reads another file as if it were the configuration.
-func (c *command) loadAs(file string) (*config.Loaded, error) {
-	o := c.configOptions()
-	o.Path = file
-	return config.Load(o)
-}
-
 func configRestore(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "restore [latest|FILE]", Short: "Restore an earlier version of the configuration file", Args: atMost(1),
@@ -107,7 +84,7 @@ newest first. With the name of a copy, or latest, it replaces the file with the
 copy and keeps the current version too. It refuses a copy that is not valid.`,
 		Example: "  nanobot config restore\n  nanobot config restore latest",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := config.Locate(c.configOptions())
+			file, err := c.file()
 			if err != nil {
 				return err
 			}
@@ -128,7 +105,7 @@ copy and keeps the current version too. It refuses a copy that is not valid.`,
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			names := []string{"latest"}
-			if file, err := config.Locate(c.configOptions()); err == nil {
+			if file, err := c.file(); err == nil {
 				copies, _ := config.Backups(file) // none to offer
 				for _, n := range copies {
 					names = append(names, filepath.Base(n))
@@ -155,7 +132,7 @@ func restoreConfig(c *command, cmd *cobra.Command, file, name string, copies []s
 	if err != nil {
 		return err
 	}
-	if _, err := c.loadAs(name); err != nil {
+	if _, err := c.readAs(name); err != nil {
 		return err
 	}
 	was, err := os.ReadFile(file)

@@ -19,7 +19,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/cli/tui"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -51,7 +50,7 @@ func (t conversation) close() error {
 
 // conversationOf chooses the conversation of a call and the folder it works in.
 func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loaded) (conversation, error) {
-	ws, err := app.Workspace(c.workspace, l)
+	ws, err := c.workspaceOf(l)
 	if err != nil {
 		return conversation{}, err
 	}
@@ -63,7 +62,7 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 	if note != "" {
 		talk.notes = append(talk.notes, note)
 	}
-	at := tui.Stdio(c.In, c.Out, c.Err)
+	at := c.tui()
 	if f.session == "" && !f.proceed && !f.resume && (f.message != "" || !at.InTTY) {
 		return talk, nil
 	}
@@ -95,7 +94,7 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 	state := app.State(l, c.logger())
 	talk.key, talk.release = newSession(ctx, past, state, here, c.Now())
 	talk.fresh = true
-	talk.notes = append(talk.notes, c.in("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, shown(c, cmp.Or(here, ws))))
+	talk.notes = append(talk.notes, c.in("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, c.short(cmp.Or(here, ws))))
 	return talk, nil
 }
 
@@ -171,17 +170,6 @@ func slug(name string) string {
 	return cmp.Or(strings.Trim(s, "-"), "chat")
 }
 
-// home is the home folder of the user; "" if it is unknown.
-func home(c *command) string { return cmp.Or(c.getenv("HOME"), c.getenv("USERPROFILE")) }
-
-// shown is a path as people write it.
-func shown(c *command, path string) string {
-	if rel, err := filepath.Rel(home(c), path); home(c) != "" && err == nil && filepath.IsLocal(rel) {
-		return filepath.Join("~", rel)
-	}
-	return path
-}
-
 // recent lists conversations of the terminal in a folder, the latest first.
 func recent(ctx context.Context, past *session.Store, folder string, most int) []session.Info {
 	list, _ := past.List(ctx) // what cannot be read is not offered
@@ -216,12 +204,12 @@ func chooseSession(ctx context.Context, c *command, past *session.Store, here st
 	for i, info := range list {
 		dir, _ := folderOf(ctx, past, info.Key)
 		w.row(strconv.Itoa(i+1), info.Key, info.Updated.Local().Format("2006-01-02 15:04"),
-			shown(c, cmp.Or(dir, c.in("workspace"))), text.Label(printable(cmp.Or(info.Title, info.Preview)), 50))
+			c.short(cmp.Or(dir, c.in("workspace"))), text.Label(printable(cmp.Or(info.Title, info.Preview)), 50))
 	}
 	if err := w.Flush(); err != nil {
 		return "", err
 	}
-	ask := newPrompter(c.In, c.Out)
+	ask := c.prompter()
 	if !ask.terminal() {
 		return "", usageError{errors.New("--resume asks which conversation to open and needs a terminal; use -s NAME")}
 	}
@@ -248,7 +236,7 @@ func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, a
 	if target, err := filepath.EvalSymlinks(ws); err == nil && target == dir {
 		return "", "", nil
 	}
-	own, _ := filepath.EvalSymlinks(home(c)) // unknown counts as no folder
+	own, _ := filepath.EvalSymlinks(c.userHome()) // unknown counts as no folder
 	switch dir {
 	case filepath.VolumeName(dir) + string(filepath.Separator):
 		return "", c.in("nanobot does not work in the root folder. This conversation works in the workspace %s.", ws), nil
@@ -258,7 +246,7 @@ func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, a
 	}
 
 	allowed, known := homeAllowed(ctx, c, l)
-	prompt := newPrompter(c.In, c.Out)
+	prompt := c.prompter()
 	if !known && ask && prompt.terminal() {
 		fmt.Fprintln(c.Out, c.in("You started nanobot in your home folder. It can work in all of it (keys and nanobot's own data stay hidden), or in its workspace."))
 		answer, err := prompt.line(c.in("Work in the whole home folder? (yes/no)"), "no")

@@ -60,7 +60,7 @@ func openJobs(ctx context.Context, c *command) (*jobs, error) {
 	s, err := schedule.Open(schedule.Options{
 		State: schedule.Place(app.State(loaded, c.logger()), w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(), Now: c.Now,
 		Repaired: func(_ context.Context, aside string) {
-			c.tell("nanobot: the jobs file was damaged; nanobot uses the last good copy and keeps the damaged file as %s\n", aside)
+			c.sayErr("nanobot: the jobs file was damaged; nanobot uses the last good copy and keeps the damaged file as %s\n", aside)
 		},
 		Limits: schedule.Limits{Jobs: limits.MaxJobs, MinInterval: time.Duration(limits.MinIntervalS) * time.Second, Quiet: quiet},
 		Preview: func(ctx context.Context, perMonth float64) string {
@@ -68,7 +68,7 @@ func openJobs(ctx context.Context, c *command) (*jobs, error) {
 			if err != nil || len(runs) == 0 {
 				return ""
 			}
-			return ledger.Project(runs, perMonth).Sentence().In(c.language())
+			return ledger.Project(runs, perMonth).Sentence().In(c.language)
 		},
 	})
 	return &jobs{s, loaded}, err

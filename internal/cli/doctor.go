@@ -84,7 +84,7 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 	var fixed []string
 	if fix && slices.ContainsFunc(r.Findings(), doctor.Check.Fixable) {
 		if !yes {
-			err := c.agree(cmd, "Apply these changes? A copy of the configuration is kept. yes or no", func() {
+			err := c.agree("Apply these changes? A copy of the configuration is kept. yes or no", func() {
 				for _, check := range r.Findings() {
 					if check.Fixable() {
 						cmd.Printf("%-9s %s\n          → %s\n", check.Severity, known(cmd, check.Detail), known(cmd, check.Fix))
@@ -95,7 +95,7 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 				return err
 			}
 		}
-		if fixed, err = r.Fix(cmd.Context(), c.configOptions()); err != nil {
+		if fixed, err = r.Fix(cmd.Context(), c.options()); err != nil {
 			return err
 		}
 		if r, err = look(); err != nil {

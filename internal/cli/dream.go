@@ -36,10 +36,10 @@ restore takes it back.`,
 			defer bot.Close() //nolint:errcheck // always nil
 			rep, err := bot.Memory().Dream(cmd.Context())
 			if err != nil {
-				fmt.Fprintln(c.Err, rep.Explain(c.language(), err, "nanobot memory log"))
+				fmt.Fprintln(c.Err, rep.Explain(c.language, err, "nanobot memory log"))
 				return failure{exitFailure}
 			}
-			_, err = fmt.Fprintln(c.Out, rep.Explain(c.language(), nil, "nanobot memory log"))
+			_, err = fmt.Fprintln(c.Out, rep.Explain(c.language, nil, "nanobot memory log"))
 			return err
 		},
 	}
@@ -55,11 +55,11 @@ func finishMemory(ctx context.Context, c *command, bot *nanobot.Bot, f agentFlag
 	defer cancel()
 	left := bot.FinishMemory(ctx, func(n int) {
 		if !f.json {
-			c.tell("Saving %s to memory, for up to %d s. Ctrl-C exits; the next start continues.\n", phrase.Counted(n, "conversation"), int(finishTime.Seconds()))
+			c.sayErr("Saving %s to memory, for up to %d s. Ctrl-C exits; the next start continues.\n", phrase.Counted(n, "conversation"), int(finishTime.Seconds()))
 		}
 	})
 	if left > 0 && !f.json {
-		c.tell("%s not saved to memory yet; the next start of nanobot continues.\n", phrase.Counted(left, "conversation"))
+		c.sayErr("%s not saved to memory yet; the next start of nanobot continues.\n", phrase.Counted(left, "conversation"))
 	}
 }
 
@@ -76,9 +76,9 @@ func dreamIfDue(ctx context.Context, c *command, bot *nanobot.Bot) {
 	if n == 1 {
 		sentence = "Updating the long-term memory from %d summary. Ctrl-C exits; nanobot dream continues.\n"
 	}
-	c.tell(sentence, n)
+	c.sayErr(sentence, n)
 	rep, err := bot.Memory().Dream(ctx)
 	if ctx.Err() == nil {
-		fmt.Fprintln(c.Err, rep.Explain(c.language(), err, "nanobot memory log"))
+		fmt.Fprintln(c.Err, rep.Explain(c.language, err, "nanobot memory log"))
 	}
 }

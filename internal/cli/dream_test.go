@@ -43,7 +43,7 @@ func TestMemoryWithoutGateway(t *testing.T) {
 			}
 			return string(b)
 		}
-		c := &command{Stdio: Stdio{Now: time.Now, In: files[0], Out: files[1], Err: files[2], Env: []string{"NANOBOT_HOME=" + dir}}, configPath: file}
+		c := newCommand(Stdio{Now: time.Now, In: files[0], Out: files[1], Err: files[2], Env: []string{"NANOBOT_HOME=" + dir}}, file, "")
 		cmd := build(c)
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true

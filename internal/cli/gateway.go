@@ -83,7 +83,7 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 // gatewayOptions are those of a gateway in this process.
 func gatewayOptions(c *command, l *config.Loaded, f gatewayFlags, log *slog.Logger) gateway.Options {
 	o := gateway.Options{Options: app.Options{
-		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log, Now: c.Now,
+		Config: c.options(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log, Now: c.Now,
 	}}
 	if f.host != "" || f.port >= 0 {
 		host, port := l.Config.Gateway.Host, l.Config.Gateway.Port
@@ -101,14 +101,14 @@ func gatewayOptions(c *command, l *config.Loaded, f gatewayFlags, log *slog.Logg
 
 // gatewayRun serves until it is stopped.
 func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
-	opts := c.configOptions()
+	opts := c.options()
 	opts.Lenient = true
 	loaded, rejected := config.Load(opts)
 	if rejected != nil {
 		if loaded = gateway.LastGood(opts); loaded == nil {
 			return rejected
 		}
-		c.tell("nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
+		c.sayErr("nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
 	}
 	c.warn(loaded)
 	log, done := gatewayLog(c, loaded, f)
@@ -138,7 +138,7 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 	if f.dryRun {
 		warnExposed(ctx, c, loaded, log)
 		gatewayPlan(ctx, c, g, dryRun)
-		c.tell("This was a dry run: nothing was connected and nothing runs.\n")
+		c.sayErr("This was a dry run: nothing was connected and nothing runs.\n")
 		return g.Close()
 	}
 	notify := daemon.NewNotifier(c.getenv)
@@ -154,7 +154,7 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 		gatewayPlan(ctx, c, g, "ready")
 		log.InfoContext(ctx, "gateway ready", "version", nanobot.Version(), "pid", self.PID, "address", self.Address, "model", g.Status().Model)
 		if o.NoChannels {
-			c.tell("nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
+			c.sayErr("nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
 		daemon.WorkBesideDisk(c.getenv)
 		go daemon.ReleaseWhenQuiet(ctx, g.DropCaches)
@@ -179,7 +179,7 @@ func warnExposed(ctx context.Context, c *command, l *config.Loaded, log *slog.Lo
 	}
 	for _, w := range doctor.Exposed(l) {
 		log.WarnContext(ctx, "security", "open", w)
-		c.tell("nanobot: warning: %s\n", c.known(w))
+		c.sayErr("nanobot: warning: %s\n", c.known(w))
 	}
 }
 
@@ -284,7 +284,7 @@ func gatewayLog(c *command, l *config.Loaded, f gatewayFlags) (log *slog.Logger,
 	file, err := daemon.OpenLog(gateway.LogFile(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
 	if err != nil {
 		// A disk that cannot be written must not keep the gateway from saying so.
-		c.tell("nanobot: %v; logging to standard error\n", err)
+		c.sayErr("nanobot: %v; logging to standard error\n", err)
 		return slog.New(daemon.LogHandler(c.Err, opts)), func() {}
 	}
 	var w io.Writer = file

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +32,7 @@ func gatewayStartCommand(c *command, f *gatewayFlags) *cobra.Command {
 const startWait = 15 * time.Second
 
 func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
-	opts := c.configOptions()
+	opts := c.options()
 	opts.Lenient = true
 	l, err := config.Load(opts)
 	if err != nil {
@@ -198,22 +197,6 @@ func (c *command) findGateway() (daemon.Instance, error) {
 		return i, errors.New("the gateway is not running; start it with: nanobot gateway start")
 	}
 	return i, err
-}
-
-// lenient reads the configuration the way the gateway does. One that cannot be
-// used still says where a gateway that runs is found.
-func (c *command) lenient() (*config.Loaded, error) {
-	o := c.configOptions()
-	o.Lenient = true
-	l, err := config.Load(o)
-	if err == nil {
-		return l, nil
-	}
-	path, e := config.Locate(o)
-	if e != nil {
-		return nil, err
-	}
-	return &config.Loaded{Config: config.Default(), File: path, DataDir: filepath.Dir(path)}, nil
 }
 
 func gatewayRestartCommand(c *command, f *gatewayFlags) *cobra.Command {

@@ -56,7 +56,7 @@ monitoring.`,
 // runningGateway is the gateway of our configuration, which may be broken by
 // now: the gateway goes on with the one before.
 func (c *command) runningGateway() (daemon.Instance, error) {
-	file, err := config.Locate(c.configOptions())
+	file, err := c.file()
 	if err != nil {
 		return daemon.Instance{}, err
 	}

@@ -38,7 +38,7 @@ ${keyring:SERVICE/USER} names an entry of another program in the system keyring.
 // openKeyring opens the keys beside the configuration, which may name one that is
 // missing yet and so is not read.
 func openKeyring(c *command) (*keyring.Ring, error) {
-	file, err := config.Locate(c.configOptions())
+	file, err := c.file()
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func keysSet(c *command) *cobra.Command {
 // readKey reads a value that is shown nowhere.
 func readKey(c *command, cmd *cobra.Command, name string) (string, error) {
 	var value string
-	if ask := newPrompter(c.In, cmd.OutOrStdout()); ask.terminal() {
+	if ask := c.prompter(); ask.terminal() {
 		s, err := ask.secret(c.in("The key %s (it is not shown)", name))
 		if err != nil {
 			return "", err

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,33 +9,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/cli/tui"
 )
-
-// language is the one of the user's locale, "" if nanobot has no sentences in it.
-func (c *command) language() string {
-	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
-		if locale := c.getenv(name); locale != "" {
-			tag, _, _ := strings.Cut(locale, ".")
-			return phrase.Language(tag)
-		}
-	}
-	return ""
-}
-
-// in is a sentence of the catalogue in the user's language.
-func (c *command) in(english string, args ...any) string {
-	return phrase.In(c.language(), english, args...)
-}
-
-// known is a sentence that another package finished in English, in the user's language
-// if the catalogue has it.
-func (c *command) known(english string) string {
-	return phrase.Recognize(c.language(), english)
-}
-
-// tell prints a sentence on standard error.
-func (c *command) tell(english string, args ...any) {
-	fmt.Fprint(c.Err, c.in(english, args...))
-}
 
 // languageNote is the annotation of the root command that holds the user's language:
 // what prints knows its command, and only that.

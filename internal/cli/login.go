@@ -1,17 +1,13 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
@@ -235,27 +231,9 @@ func signIn(c *command, cmd *cobra.Command, a *signin.Account, f loginFlags) (si
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	return a.Login(ctx, signin.Dialog{
-		Device: f.device, Pasted: func() <-chan string { return inputLines(ctx, c) },
+		Device: f.device, Pasted: func() <-chan string { return c.lines(ctx) },
 		Tell: func(s signin.Step) { tellStep(ctx, c, cmd, s, f.stay) },
 	})
-}
-
-// inputLines delivers what is typed. A read of a terminal cannot be stopped, so the
-// goroutine may outlive the command; the process ends right after it.
-func inputLines(ctx context.Context, c *command) <-chan string {
-	out := make(chan string) // a line that no caller waits for is not read
-	go func() {
-		defer close(out)
-		sc := bufio.NewScanner(c.In)
-		for sc.Scan() {
-			select {
-			case out <- sc.Text():
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return out
 }
 
 func tellStep(ctx context.Context, c *command, cmd *cobra.Command, s signin.Step, stay bool) {
@@ -272,37 +250,10 @@ func tellStep(ctx context.Context, c *command, cmd *cobra.Command, s signin.Step
 	if s.Paste {
 		say(cmd, "If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
 	}
-	if !stay && hasBrowser(c) {
+	if !stay && c.hasBrowser() {
 		openBrowser(ctx, s.URL)
 	}
 	say(cmd, "Waiting...\n")
-}
-
-// hasBrowser reports whether a browser opened by us would be seen by the
-// person who typed the command.
-func hasBrowser(c *command) bool {
-	if !term.IsTerminal(int(c.In.Fd())) || !term.IsTerminal(int(c.Out.Fd())) || c.getenv("SSH_CONNECTION") != "" {
-		return false
-	}
-	return runtime.GOOS == "darwin" || runtime.GOOS == "windows" || c.getenv("DISPLAY") != "" || c.getenv("WAYLAND_DISPLAY") != ""
-}
-
-// openBrowser tries; the address is on the screen anyway.
-func openBrowser(ctx context.Context, url string) {
-	// The browser goes on when the command ends.
-	ctx = context.WithoutCancel(ctx)
-	var cmd *exec.Cmd
-	switch runtime.GOOS {
-	case "darwin":
-		cmd = exec.CommandContext(ctx, "open", url)
-	case "windows":
-		cmd = exec.CommandContext(ctx, "rundll32", "url.dll,FileProtocolHandler", url)
-	default:
-		cmd = exec.CommandContext(ctx, "xdg-open", url)
-	}
-	if cmd.Start() == nil {
-		_ = cmd.Process.Release() // we do not wait for a browser
-	}
 }
 
 // setMain makes a provider the one that answers.

@@ -31,7 +31,7 @@ func runLogin(t *testing.T, dir, stdin string, env []string, args ...string) (ou
 		In: open("in", stdin), Out: open("out", ""), Err: open("err", ""),
 		Env: append(env, "NANOBOT_HOME="+dir, "HOME="+dir, "USERPROFILE="+dir, "NANOBOT_NO_KEYRING=1"),
 	}
-	c := &command{Stdio: io}
+	c := newCommand(io, "", "")
 	root := &cobra.Command{Use: "provider", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(loginCommands(c)...)
 	root.SetArgs(args)

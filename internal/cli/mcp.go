@@ -92,7 +92,7 @@ func mcpNamed(c *command, name string) (mcp.Entry, *config.Loaded, error) {
 
 // mcpNames completes names of servers.
 func mcpNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.read()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

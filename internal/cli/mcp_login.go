@@ -67,12 +67,12 @@ func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) erro
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	o := mcp.LoginOptions{
-		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return inputLines(ctx, c) },
+		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return c.lines(ctx) },
 		Note: func(text string) { cmd.Println(text) },
 		Tell: func(address string) {
 			say(cmd, "Open this address in a browser:\n\n  %s\n\n", address)
 			say(cmd, "If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
-			if !f.stay && hasBrowser(c) {
+			if !f.stay && c.hasBrowser() {
 				openBrowser(ctx, address)
 			}
 			say(cmd, "Waiting...\n")

@@ -114,9 +114,9 @@ func serveMCPOn(ctx context.Context, c *command, m *api.MCP, f mcpServeFlags, da
 		return errors.Join(err, l.Close())
 	}
 	if fi, err := os.Stat(where); err == nil && fi.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
-		c.tell("nanobot: warning: other users of this machine can read %s; chmod 600 it\n", where)
+		c.sayErr("nanobot: warning: other users of this machine can read %s; chmod 600 it\n", where)
 	}
-	c.tell("MCP server at http://%s/mcp\nClients send the header Authorization: Bearer with the token in %s\n", l.Addr(), where)
+	c.sayErr("MCP server at http://%s/mcp\nClients send the header Authorization: Bearer with the token in %s\n", l.Addr(), where)
 	err = m.Serve(ctx, l, api.Gate{Token: token, Hosts: f.hosts})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -61,7 +61,7 @@ func runMCP(t *testing.T, dir string, watch func(line string), args ...string) m
 	defer in.Close()
 	out, outText := pipe(watch)
 	errOut, errText := pipe(nil)
-	c := &command{Stdio: Stdio{Now: time.Now, In: in, Out: out, Err: errOut, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir, "USERPROFILE=" + dir, "PATH=" + os.Getenv("PATH")}}}
+	c := newCommand(Stdio{Now: time.Now, In: in, Out: out, Err: errOut, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir, "USERPROFILE=" + dir, "PATH=" + os.Getenv("PATH")}}, "", "")
 	root := &cobra.Command{Use: "nanobot", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(mcpCommand(c))
 	root.SetArgs(append([]string{"mcp"}, args...))

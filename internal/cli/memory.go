@@ -1,12 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +12,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 func memoryCommand(c *command) *cobra.Command {
@@ -38,36 +33,13 @@ versions, so that you can view and undo every change.`,
 	return cmd
 }
 
-// noWorkspaceError says that nanobot has not been used here yet. It is not a mistake
-// of the one who asks, unless they named the workspace themselves.
-type noWorkspaceError struct{ path string }
-
-func (e noWorkspaceError) Error() string {
-	return fmt.Sprintf("nothing is stored yet: the first conversation (nanobot agent) or nanobot onboard creates the workspace %s", e.path)
-}
-
-// workspaceThere finds the workspace in use, which must exist.
-func (c *command) workspaceThere(loaded *config.Loaded) (string, error) {
-	ws, err := app.Workspace(c.workspace, loaded)
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(ws); errors.Is(err, fs.ErrNotExist) {
-		if c.workspace != "" {
-			return "", usageError{fmt.Errorf("the workspace %s does not exist", ws)}
-		}
-		return "", usageError{noWorkspaceError{ws}}
-	}
-	return ws, nil
-}
-
 // withMemory runs fn with the memory of the workspace in use, which must exist.
 func withMemory(ctx context.Context, c *command, fn func(*memory.Memory) error) (err error) {
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.read()
 	if err != nil {
 		return err
 	}
-	ws, err := c.workspaceThere(loaded)
+	ws, err := c.existingWorkspace(loaded)
 	if err != nil {
 		return err
 	}
@@ -81,19 +53,6 @@ func withMemory(ctx context.Context, c *command, fn func(*memory.Memory) error) 
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	return fn(m)
-}
-
-// orNothing answers a question about the memory of a home that was never used:
-// in words, or with what a program gets then.
-func orNothing(cmd *cobra.Command, err error, asJSON bool, empty any, words string) error {
-	if _, none := errors.AsType[noWorkspaceError](err); !none {
-		return err
-	}
-	if asJSON {
-		return printJSON(cmd, empty)
-	}
-	cmd.Println(phrase.In(languageOf(cmd), words))
-	return nil
 }
 
 func memoryShow(c *command) *cobra.Command {
@@ -118,7 +77,7 @@ when and in which conversation. Memories of other people and groups are separate
 				printMemory(cmd, shown, why)
 				return nil
 			})
-			return orNothing(cmd, err, asJSON, memory.Overview{Files: []memory.FileView{}}, nothingYet)
+			return c.orNothing(err, asJSON, memory.Overview{Files: []memory.FileView{}}, nothingYet)
 		},
 	}
 	f := cmd.Flags()
@@ -193,9 +152,4 @@ func commitIDs(c *command, cmd *cobra.Command, args []string, typed string) (out
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-// editorOf is the program a person edits texts with.
-func editorOf(c *command) []string {
-	return strings.Fields(cmp.Or(c.getenv("VISUAL"), c.getenv("EDITOR"), defaultEditor))
 }

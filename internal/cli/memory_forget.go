@@ -28,7 +28,7 @@ first. You cannot undo it. It does not change the conversations themselves and a
 				}
 				tellFound(cmd, found)
 				if !yes {
-					if err := c.agree(cmd, "Remove all of this permanently? yes or no"); err != nil {
+					if err := c.agree("Remove all of this permanently? yes or no"); err != nil {
 						return err
 					}
 				}
@@ -47,7 +47,7 @@ first. You cannot undo it. It does not change the conversations themselves and a
 			if errors.Is(err, memory.ErrTooShort) {
 				return usageError{err}
 			}
-			return orNothing(cmd, err, false, nil, "Nothing is remembered yet, so there is nothing to forget.")
+			return c.orNothing(err, false, nil, "Nothing is remembered yet, so there is nothing to forget.")
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")

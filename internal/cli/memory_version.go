@@ -48,7 +48,7 @@ func memoryLog(c *command) *cobra.Command {
 				}
 				return w.Flush()
 			})
-			return orNothing(cmd, err, asJSON, []gitstore.Commit{}, "No changes are recorded yet.")
+			return c.orNothing(err, asJSON, []gitstore.Commit{}, "No changes are recorded yet.")
 		},
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", 20, "how many")
@@ -105,7 +105,7 @@ is not recorded yet, with two it shows the difference between them.`,
 			if len(args) > 0 {
 				return err // there is no such change
 			}
-			return orNothing(cmd, err, asJSON, gitstore.Change{}, "Nothing differs.")
+			return c.orNothing(err, asJSON, gitstore.Change{}, "Nothing differs.")
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -249,7 +249,7 @@ func editMemory(c *command, cmd *cobra.Command, m *memory.Memory, file string) (
 	if err := os.WriteFile(tmp, old, 0o600); err != nil {
 		return err
 	}
-	if err := runEditor(ctx, c, tmp); err != nil {
+	if err := c.openEditor(ctx, tmp); err != nil {
 		return fmt.Errorf("%w; %s is unchanged", err, file)
 	}
 	edited, err := os.ReadFile(tmp)

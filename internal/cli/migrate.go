@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -76,7 +75,7 @@ func migrate(c *command, cmd *cobra.Command, yes, dry bool) (err error) {
 	case dry:
 		return nil
 	case !yes:
-		ok, err := c.agreed(cmd, c.in("Import this?"))
+		ok, err := c.agrees(c.in("Import this?"))
 		if err != nil || !ok {
 			return err
 		}
@@ -86,23 +85,6 @@ func migrate(c *command, cmd *cobra.Command, yes, dry bool) (err error) {
 		say(cmd, "Imported: %s.\n", what)
 	}
 	return err
-}
-
-// agreed asks a person. Without one nothing is done.
-func (c *command) agreed(cmd *cobra.Command, question string) (bool, error) {
-	ask := newPrompter(c.In, c.Out)
-	if !ask.terminal() {
-		return false, usageError{errors.New("cannot ask for confirmation here; review with --dry-run, then use --yes")}
-	}
-	answer, err := ask.line(question, "no")
-	if err != nil {
-		return false, err
-	}
-	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
-		return true, nil
-	}
-	say(cmd, "Nothing was changed.\n")
-	return false, nil
 }
 
 // adopt gives the workspace in use what belonged to another folder.
@@ -116,7 +98,7 @@ func adopt(c *command, cmd *cobra.Command, from string, yes, dry bool) error {
 		return nil
 	}
 	if !yes {
-		ok, err := c.agreed(cmd, c.in("Give %s the conversations, jobs and memory of %s?", ws, from))
+		ok, err := c.agrees(c.in("Give %s the conversations, jobs and memory of %s?", ws, from))
 		if err != nil || !ok {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 // yamlToConvert returns the configuration in YAML that migrate turns into JSON, and the
 // file that it becomes; "" if there is none.
 func (c *command) yamlToConvert() (from, to string, err error) {
-	file, err := config.Locate(c.configOptions())
+	file, err := c.file()
 	if err != nil {
 		return "", "", err
 	}
@@ -48,7 +48,7 @@ func (c *command) convertYAML(cmd *cobra.Command, from, to string, yes, dry bool
 		return fmt.Errorf("%s has keys that JSON does not know: %w", from, err)
 	}
 	text = append(text, '\n')
-	o := c.configOptions()
+	o := c.options()
 	o.Path = to
 	o.Text = text
 	o.Optional = true
@@ -60,7 +60,7 @@ func (c *command) convertYAML(cmd *cobra.Command, from, to string, yes, dry bool
 	case dry:
 		return nil
 	case !yes:
-		ok, err := c.agreed(cmd, c.in("Write it?"))
+		ok, err := c.agrees(c.in("Write it?"))
 		if err != nil || !ok {
 			return err
 		}

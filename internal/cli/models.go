@@ -9,8 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
@@ -70,11 +68,11 @@ one that the provider reports; for a server on this machine, the one in use.`,
 
 // readyNames completes names of providers that are set up.
 func readyNames(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.read()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, err := provider.Survey(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()))
+	list, err := provider.Survey(cmd.Context(), c.providerOptions(loaded))
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

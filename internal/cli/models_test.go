@@ -209,7 +209,7 @@ func TestModelsOfOllama(t *testing.T) {
 func TestProviderAndModelsHelp(t *testing.T) {
 	t.Parallel()
 	for _, build := range []func(*command) *cobra.Command{providerCommand, modelsCommand} {
-		cmd := build(&command{})
+		cmd := build(newCommand(Stdio{}, "", ""))
 		for _, sub := range cmd.Commands() {
 			if sub.Short == "" || sub.Example == "" {
 				t.Errorf("%s %s has no description or example", cmd.Name(), sub.Name())

@@ -92,7 +92,7 @@ func pluginsCommand(c *command) *cobra.Command {
 			}
 			w := headed(cmd, "NAME", "SOURCE", "ENABLED")
 			for _, name := range slices.Sorted(maps.Keys(gateway.Channels())) {
-				w.row(name, "builtin", yesNo(cmd, loaded.Config.Channels.Each[name].Enabled))
+				w.row(name, "builtin", c.yesNo(loaded.Config.Channels.Each[name].Enabled))
 			}
 			return w.Flush()
 		},
@@ -120,11 +120,4 @@ func pluginsSwitch(c *command, verb string, on bool) *cobra.Command {
 			return nil
 		},
 	}
-}
-
-func yesNo(cmd *cobra.Command, b bool) string {
-	if b {
-		return words(cmd, "yes")
-	}
-	return words(cmd, "no")
 }

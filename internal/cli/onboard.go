@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/cli/tui"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
@@ -59,25 +58,19 @@ with its initial files and overwrites none.`,
 	return cmd
 }
 
-// atTerminal reports whether a person can be asked.
-func atTerminal(c *command) bool {
-	at := tui.Stdio(c.In, c.Out, c.Err)
-	return at.InTTY && at.OutTTY
-}
-
 // firstContact runs when no command is given: it sets the program up if
 // nothing is configured, and else chats. Without a terminal it shows its help.
 func firstContact(c *command, cmd *cobra.Command) error {
-	if !atTerminal(c) {
+	if !c.atTerminal() {
 		return piped(cmd.Context(), c, cmd)
 	}
-	o := c.configOptions()
+	o := c.options()
 	o.Optional = true
 	loaded, err := config.Load(o)
 	if err != nil {
 		return err
 	}
-	models := provider.New(app.ProviderOptions(loaded, c.appOptions()))
+	models := provider.New(c.providerOptions(loaded))
 	if !models.Configured() {
 		_, err := models.Settle(cmd.Context())
 		if !loaded.Exists || err == nil && models.Info().Demo {
@@ -107,7 +100,7 @@ func piped(ctx context.Context, c *command, cmd *cobra.Command) error {
 func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
-	o := c.configOptions()
+	o := c.options()
 	o.Optional = true
 	loaded, err := config.Load(o)
 	if err != nil {
@@ -119,7 +112,7 @@ func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 		}
 	}
 	s := newSetup(c, cmd, loaded, f)
-	asks := f.wizard || atTerminal(c) && !f.yes
+	asks := f.wizard || c.atTerminal() && !f.yes
 	switch {
 	case asks:
 		s.say("nanobot setup. Enter goes back one step; nothing is written before the end.")
@@ -151,7 +144,7 @@ func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 		return err
 	}
 	tellStronger(c, cmd, "agents.defaults.model")
-	if !asks || !atTerminal(c) {
+	if !asks || !c.atTerminal() {
 		for _, name := range written {
 			say(cmd, "  wrote %s\n", name)
 		}
@@ -181,11 +174,11 @@ func tellPlaces(c *command, cmd *cobra.Command, was *config.Loaded, changed bool
 		state = "unchanged"
 	}
 	say(cmd, "Configuration: %s (%s)\n", was.File, words(cmd, state))
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.read()
 	if err != nil {
 		return nil, err
 	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	ws, err := c.workspaceOf(loaded)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +188,7 @@ func tellPlaces(c *command, cmd *cobra.Command, was *config.Loaded, changed bool
 
 // nextSteps tells what is missing until the first real answer.
 func nextSteps(c *command, cmd *cobra.Command) {
-	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env})
+	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.options(), Workspace: c.workspace, Env: c.Env})
 	if err != nil {
 		say(cmd, "\nNext, fix this:\n  %s\n", strings.ReplaceAll(known(cmd, strings.TrimSpace(err.Error())), "\n", "\n  "))
 		return

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
@@ -49,7 +48,7 @@ nanobot config set providers.NAME.apiBase URL.`,
 			if err != nil {
 				return err
 			}
-			list, err := provider.Survey(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()))
+			list, err := provider.Survey(cmd.Context(), c.providerOptions(loaded))
 			if err != nil {
 				return err
 			}
@@ -210,7 +209,7 @@ func withKeys(in catalog.MatchInput) catalog.MatchInput {
 
 // presetNames completes names of presets.
 func presetNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.read()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

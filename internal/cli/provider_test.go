@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -21,12 +20,12 @@ func runCommand(t *testing.T, config string, env []string, build func(*command) 
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := &command{Stdio: Stdio{Now: time.Now, Env: env, Err: os.Stderr}, configPath: file}
+	stdout, stderr := newPrinted(t), newPrinted(t)
+	c := newCommand(Stdio{Now: time.Now, Out: stdout.File, Err: stderr.File, Env: env}, file, "")
 	cmd := build(c)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	var stdout, stderr bytes.Buffer
-	cmd.SetOut(&stdout)
-	cmd.SetErr(&stderr)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
 	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(t.Context())
 	return stdout.String(), stderr.String(), err

@@ -48,11 +48,11 @@ func serve(ctx context.Context, c *command, where app.APIListen, verbose bool) e
 	log, done := gatewayLog(c, loaded, gatewayFlags{mode: "foreground", verbose: verbose})
 	defer done()
 	return app.ServeAPI(ctx, app.Options{
-		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
+		Config: c.options(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
 	}, where, func(a *app.App, addr string) {
-		c.tell("nanobot %s API\n  model      %s\n  listening  http://%s/v1\n", nanobot.Version(), a.ModelInfo().Name, addr)
+		c.sayErr("nanobot %s API\n  model      %s\n  listening  http://%s/v1\n", nanobot.Version(), a.ModelInfo().Name, addr)
 		for _, n := range a.Notes {
-			c.tell("  note       %s\n", n)
+			c.sayErr("  note       %s\n", n)
 		}
 	})
 }

@@ -156,7 +156,7 @@ func installService(c *command, cmd *cobra.Command, m daemon.Manager, f serviceF
 func warnOfShellKeys(c *command, l *config.Loaded) {
 	for _, p := range doctor.KeyedProviders(l, c.getenv) {
 		if p.Key != "" && p.Key != "configuration" {
-			c.tell("nanobot: warning: the key for %s is in the variable %s of your shell, which the service does not see; store it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
+			c.sayErr("nanobot: warning: the key for %s is in the variable %s of your shell, which the service does not see; store it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
 		}
 	}
 }
@@ -184,6 +184,6 @@ func uninstallService(cmd *cobra.Command, m daemon.Manager, f serviceFlags) erro
 // serviceUnit describes the gateway as a service.
 func serviceUnit(c *command, m daemon.Manager, f serviceFlags) (daemon.Service, *config.Loaded, error) {
 	return gateway.ServiceUnit(m, gateway.UnitOptions{
-		Config: c.configOptions(), Workspace: c.workspace, User: f.user, Log: f.name + ".launchd", Port: f.port, Host: f.host, Env: c.Env,
+		Config: c.options(), Workspace: c.workspace, User: f.user, Log: f.name + ".launchd", Port: f.port, Host: f.host, Env: c.Env,
 	})
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -50,27 +49,22 @@ func read(t *testing.T, path string) string {
 }
 
 // installed is a command line with a home of its own and the host of a user.
-func installed(t *testing.T, host, path string) (*command, daemon.Manager, *cobra.Command, *bytes.Buffer) {
+func installed(t *testing.T, host, path string) (*command, daemon.Manager, *cobra.Command, *printed) {
 	t.Helper()
 	home := t.TempDir()
 	env := []string{"HOME=" + home, "PATH=" + path}
-	quiet, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = quiet.Close() })
-	c := &command{Stdio: Stdio{Now: time.Now, Env: env, Err: quiet}, configPath: filepath.Join(home, "data", "config.json")}
+	out := newPrinted(t)
+	c := newCommand(Stdio{Now: time.Now, Env: env, Out: out.File, Err: newPrinted(t).File}, filepath.Join(home, "data", "config.json"), "")
 	if err := os.Mkdir(filepath.Dir(c.configPath), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(c.configPath, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
 	cmd := &cobra.Command{}
-	cmd.SetOut(&out)
+	cmd.SetOut(out)
 	cmd.SetContext(t.Context())
-	return c, daemon.Manager{OS: host, UID: 1000, Home: home, Name: "nanobot", Env: env}, cmd, &out
+	return c, daemon.Manager{OS: host, UID: 1000, Home: home, Name: "nanobot", Env: env}, cmd, out
 }
 
 func TestServiceInstallSystemd(t *testing.T) {

@@ -308,7 +308,7 @@ version adds to them can be imported with: nanobot migrate`,
 			if len(done.Conflict) == 0 {
 				return nil
 			}
-			c.tell("Not copied, because another file exists:\n")
+			c.sayErr("Not copied, because another file exists:\n")
 			for _, key := range done.Conflict {
 				fmt.Fprintln(c.Err, "  "+text.Label(key, 200))
 			}

@@ -19,7 +19,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
@@ -50,7 +49,7 @@ type setup struct {
 }
 
 func newSetup(c *command, cmd *cobra.Command, loaded *config.Loaded, f onboardFlags) *setup {
-	s := &setup{c: c, cmd: cmd, ask: newPrompter(c.In, c.Out), loaded: loaded, flags: f, look: 2 * time.Second, trialTime: trialTime}
+	s := &setup{c: c, cmd: cmd, ask: c.prompter(), loaded: loaded, flags: f, look: 2 * time.Second, trialTime: trialTime}
 	s.ask.mark = c.getenv("TERM") != "dumb"
 	return s
 }
@@ -147,7 +146,7 @@ func (s *setup) answer(question string) (string, error) {
 }
 
 func (s *setup) options(l *config.Loaded) provider.Options {
-	return app.ProviderOptions(l, s.c.appOptions())
+	return s.c.providerOptions(l)
 }
 
 func (s *setup) chooseProvider(ctx context.Context) (move, error) {
@@ -361,7 +360,7 @@ func (s *setup) keyFrom(name string) error {
 // keySource says where the provider's key is already; "" is nowhere.
 func (s *setup) keySource() string {
 	if !s.loaded.Config.Providers[s.block].APIKey.IsZero() || len(s.loaded.Config.Providers[s.block].APIKeys) > 0 {
-		return shown(s.c, s.loaded.File)
+		return s.c.short(s.loaded.File)
 	}
 	for _, name := range s.row.EnvKeys {
 		if strings.TrimSpace(s.c.getenv(name)) != "" {
@@ -405,7 +404,7 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 		s.say("Note: %s", s.c.known(note))
 	}
 	st, err := a.Login(ctx, signin.Dialog{
-		Device: !hasBrowser(s.c),
+		Device: !s.c.hasBrowser(),
 		Tell:   func(step signin.Step) { tellStep(ctx, s.c, s.cmd, step, false) },
 	})
 	if err != nil {
@@ -462,7 +461,7 @@ func (s *setup) candidate() (*config.Loaded, *config.File, error) {
 			}
 		}
 	}
-	o := s.c.configOptions()
+	o := s.c.options()
 	o.Optional, o.Text = true, f.Text()
 	l, err := config.Load(o)
 	return l, f, err

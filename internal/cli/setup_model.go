@@ -63,9 +63,9 @@ func (s *setup) lookAround(ctx context.Context) []discovery {
 			d.served = true
 			d.about = s.c.in("%s at %s", s.someModels(offers), strings.TrimSuffix(st.Base, "/v1"))
 		case st.KeySource == "":
-			d.about = s.c.in("set up in %s", shown(s.c, s.loaded.File))
+			d.about = s.c.in("set up in %s", s.c.short(s.loaded.File))
 		case strings.HasPrefix(st.KeySource, "providers."):
-			d.about = s.c.in("key in %s", shown(s.c, s.loaded.File))
+			d.about = s.c.in("key in %s", s.c.short(s.loaded.File))
 		default:
 			keys[st.KeySource] = true // two rows may share one
 			d.about = s.c.in("key in %s", strings.TrimPrefix(st.KeySource, "environment variable "))
@@ -138,7 +138,7 @@ func (s *setup) providerMenu(found []discovery) *menu {
 			add(r.Name, "", s.c.in("More providers:"))
 		}
 	}
-	return newMenu(items, first, len(items), s.c.language())
+	return newMenu(items, first, len(items), s.c.language)
 }
 
 // modelPage is how many models are shown at a time: a terminal has 24 rows.
@@ -282,7 +282,7 @@ func (s *setup) modelMenu(offers []catalog.Offer, prices *ledger.Prices) *menu {
 		about := strings.TrimRight(fmt.Sprintf("%5s  %s", tokens(o.Window), price[o.ID]), " ")
 		items = append(items, item{name: o.ID, title: o.ID, about: about, head: head})
 	}
-	return newMenu(items, modelPage, modelPage, s.c.language())
+	return newMenu(items, modelPage, modelPage, s.c.language)
 }
 
 // price returns what a model costs, for people; "" is not known.

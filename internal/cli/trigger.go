@@ -54,7 +54,7 @@ The message waits in the data folder until the gateway accepts it.`,
 			}
 			say(cmd, "Queued %s.\n", id)
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
-				c.tell("%s\n", j.deliverer(cmd.Context()))
+				c.sayErr("%s\n", j.deliverer(cmd.Context()))
 			}
 			return nil
 		},

@@ -60,7 +60,7 @@ func trust(c *command, cmd *cobra.Command, args []string) error {
 			cmd.Println(name)
 		}
 		if len(marked) == 0 {
-			c.tell("No file of the workspace is recorded as from outside.\n")
+			c.sayErr("No file of the workspace is recorded as from outside.\n")
 		}
 		return nil
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 // undoCall holds what nanobot undo was asked for.
@@ -64,11 +63,11 @@ own id.`,
 
 // openUndo opens the record of the workspace in use.
 func openUndo(ctx context.Context, c *command) (*change.Record, func() error, error) {
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.read()
 	if err != nil {
 		return nil, nil, err
 	}
-	ws, err := c.workspaceThere(loaded)
+	ws, err := c.existingWorkspace(loaded)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +77,7 @@ func openUndo(ctx context.Context, c *command) (*change.Record, func() error, er
 func runUndo(c *command, cmd *cobra.Command, u undoCall) (err error) {
 	store, done, err := openUndo(cmd.Context(), c)
 	if err != nil && u.turn == "" {
-		return orNothing(cmd, err, u.json, []undo.Turn{}, "There is nothing to undo: nanobot has not changed any file yet.")
+		return c.orNothing(err, u.json, []undo.Turn{}, "There is nothing to undo: nanobot has not changed any file yet.")
 	}
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
@@ -33,7 +32,7 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			t, err := provider.OpenTrial(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()), name)
+			t, err := provider.OpenTrial(cmd.Context(), c.providerOptions(loaded), name)
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -27,10 +26,10 @@ func TestFailedChecks(t *testing.T) {
 		if err := failedChecks(r); err != nil {
 			got = err.Error()
 		}
-		var out bytes.Buffer
+		out := newPrinted(t)
 		cmd := &cobra.Command{}
-		cmd.SetOut(&out)
-		cmd.SetErr(&out)
+		cmd.SetOut(out)
+		cmd.SetErr(out)
 		printReport(cmd, "slack", r)
 		if got != c.want || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %q, %q", name, got, out.String())

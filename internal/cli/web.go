@@ -53,7 +53,7 @@ func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
 			return usageError{errors.New("--url must be an address such as https://bot.example/")}
 		}
 	}
-	opts := c.configOptions()
+	opts := c.options()
 	opts.Lenient = true
 	l, err := config.Load(opts)
 	if err != nil {
@@ -82,7 +82,7 @@ func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
 		cmd.Println(code)
 		warnLoopback(cmd, link.Base)
 	}
-	open := !f.noOpen && !f.qr && hasBrowser(c)
+	open := !f.noOpen && !f.qr && c.hasBrowser()
 	if open {
 		openBrowser(cmd.Context(), link.Link)
 		say(cmd, "The web interface opens in your browser. If it does not, open this link within five minutes; it works once:\n\n  %s\n", link.Link)
