@@ -112,33 +112,6 @@ commands such as /new and /model.`,
 	return cmd
 }
 
-// newBot makes the SDK's bot from the flags.
-func newBot(ctx context.Context, c *command, f agentFlags, talk conversation, more ...nanobot.Option) (*nanobot.Bot, error) {
-	log := c.logger()
-	if talk.folder != "" {
-		more = append(more, nanobot.WithFolder(talk.folder))
-	}
-	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(log), nanobot.WithClock(c.Now)}, more...)
-	if c.configPath != "" {
-		opts = append(opts, nanobot.WithConfigFile(c.configPath))
-	}
-	if c.workspace != "" {
-		opts = append(opts, nanobot.WithWorkspace(c.workspace))
-	}
-	if f.model != "" {
-		opts = append(opts, nanobot.WithModelName(f.model))
-	}
-	if f.record != "" {
-		opts = append(opts, nanobot.WithRecording(f.record))
-	}
-	bot, err := nanobot.New(ctx, opts...)
-	if err != nil {
-		return nil, err
-	}
-	log.InfoContext(ctx, "agent ready", "version", nanobot.Version(), "model", bot.Model(), "workspace", bot.Workspace(), "data", bot.DataDir())
-	return bot, nil
-}
-
 func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l *config.Loaded) tui.Options {
 	cfg := l.Config
 	return tui.Options{
@@ -188,7 +161,7 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	if !f.json { // scripts get everything
 		skip = []bus.Kind{bus.ToolOutput, bus.Used}
 	}
-	bot, err := newBot(ctx, c, f, talk, deliverTo(late, skip...))
+	bot, err := c.bots.open(ctx, botChoice{model: f.model, record: f.record, folder: talk.folder}, deliverTo(late, skip...))
 	if err != nil {
 		return err
 	}
@@ -346,7 +319,7 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 	if reminds {
 		opts = append(opts, nanobot.WithReminders(func(r nanobot.Route) bool { return r.Channel == "cli" }))
 	}
-	bot, err := newBot(ctx, c, f, talk, opts...)
+	bot, err := c.bots.open(ctx, botChoice{model: f.model, record: f.record, folder: talk.folder}, opts...)
 	if err != nil {
 		return err
 	}

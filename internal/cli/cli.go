@@ -31,6 +31,11 @@ type Stdio struct {
 type command struct {
 	*console
 	*home
+	stores   *stores
+	folders  *folders
+	bots     *bots
+	settings *settings
+	signins  *signins
 	version  bool
 	misnamed error // help was wanted for a command that does not exist
 }
@@ -39,7 +44,16 @@ type command struct {
 // workspace than it begins with.
 func newCommand(io Stdio, configPath, workspace string) *command {
 	c := newConsole(io)
-	return &command{console: c, home: &home{console: c, configPath: configPath, workspace: workspace}}
+	h := &home{console: c, configPath: configPath, workspace: workspace}
+	return &command{
+		console:  c,
+		home:     h,
+		stores:   &stores{c, h},
+		folders:  &folders{c, h},
+		bots:     &bots{c, h},
+		settings: &settings{c, h},
+		signins:  &signins{c, h},
+	}
 }
 
 // Main runs the command line and returns the exit code.

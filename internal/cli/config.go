@@ -116,7 +116,7 @@ read from standard input, which keeps keys out of the shell history.`,
 				}
 				value = strings.TrimRight(string(b), "\r\n")
 			}
-			return c.edit(cmd, args[0], dry, func(f *config.File) (string, error) {
+			return c.settings.edit(args[0], dry, func(f *config.File) (string, error) {
 				return setIn, f.Set(args[0], value)
 			})
 		},
@@ -132,7 +132,7 @@ func configUnset(c *command) *cobra.Command {
 		Example:           "  nanobot config unset agents.defaults.modelPreset",
 		ValidArgsFunction: settingNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.edit(cmd, args[0], dry, func(f *config.File) (string, error) {
+			return c.settings.edit(args[0], dry, func(f *config.File) (string, error) {
 				found, err := f.Unset(args[0])
 				if err == nil && !found {
 					return nothingIn, nil
@@ -143,64 +143,6 @@ func configUnset(c *command) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the change")
 	return cmd
-}
-
-// edit changes the file and says so. A value that cannot be used is a wrong
-// call: the configuration itself is as good as before.
-func (c *command) edit(cmd *cobra.Command, path string, dry bool, change func(*config.File) (string, error)) error {
-	file, err := c.file()
-	if err != nil {
-		return err
-	}
-	done := ""
-	err = config.Edit(file, gateway.Sections(nil), func(f *config.File) (err error) {
-		done, err = change(f)
-		switch {
-		case err != nil:
-			return usageError{err}
-		case dry:
-			return errDry
-		}
-		return nil
-	})
-	if errors.Is(err, errDry) {
-		cmd.Println(words(cmd, done, path, file) + words(cmd, " (not saved)"))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	cmd.Println(words(cmd, done, path, file))
-	tellStronger(c, cmd, path)
-	return nil
-}
-
-// errDry keeps an edit from being saved.
-var errDry = errors.New("only a check")
-
-// What edit says has been done to a setting of a file.
-const (
-	setIn       = "Set %s in %s"
-	removedFrom = "Removed %s in %s"
-	nothingIn   = "Nothing to remove: %s in %s"
-)
-
-// tellStronger warns when an edit has no effect because of the environment.
-func tellStronger(c *command, cmd *cobra.Command, path string) {
-	l, err := c.read()
-	if err != nil {
-		sayErr(cmd, "Note: the configuration is not valid yet. See: nanobot config validate\n")
-		return
-	}
-	es, err := l.Explain(path)
-	if err != nil {
-		return
-	}
-	for _, e := range es {
-		if e.Source.Layer == config.LayerEnv {
-			sayErr(cmd, "Note: %s takes precedence over the file for %s\n", e.Source, e.Path)
-		}
-	}
 }
 
 // validation is written by config validate --json.

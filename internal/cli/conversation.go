@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -54,7 +53,7 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 	if err != nil {
 		return conversation{}, err
 	}
-	here, note, err := startFolder(ctx, c, l, ws, f.message == "")
+	here, note, err := c.folders.choose(ctx, l, ws, f.message == "")
 	if err != nil {
 		return conversation{}, err
 	}
@@ -222,71 +221,4 @@ func chooseSession(ctx context.Context, c *command, past *session.Store, here st
 		return "", usageError{fmt.Errorf("%q is not a number from 1 to %d", answer, len(list))}
 	}
 	return list[n-1].Key, nil
-}
-
-// startFolder is the folder that the call was made in; "" is the workspace, and
-// the note says why if the user should know.
-func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, ask bool) (dir, note string, err error) {
-	if c.Dir == "" || c.workspace != "" {
-		return "", "", nil
-	}
-	if dir, err = filepath.EvalSymlinks(c.Dir); err != nil {
-		return "", "", fmt.Errorf("the working folder cannot be used: %w", err)
-	}
-	if target, err := filepath.EvalSymlinks(ws); err == nil && target == dir {
-		return "", "", nil
-	}
-	own, _ := filepath.EvalSymlinks(c.userHome()) // unknown counts as no folder
-	switch dir {
-	case filepath.VolumeName(dir) + string(filepath.Separator):
-		return "", c.in("nanobot does not work in the root folder. This conversation works in the workspace %s.", ws), nil
-	case own:
-	default:
-		return dir, "", nil
-	}
-
-	allowed, known := homeAllowed(ctx, c, l)
-	prompt := c.prompter()
-	if !known && ask && prompt.terminal() {
-		fmt.Fprintln(c.Out, c.in("You started nanobot in your home folder. It can work in all of it (keys and nanobot's own data stay hidden), or in its workspace."))
-		answer, err := prompt.line(c.in("Work in the whole home folder? (yes/no)"), "no")
-		if err != nil && !errors.Is(err, errSkipped) {
-			return "", "", err
-		}
-		allowed, known = strings.HasPrefix(strings.ToLower(answer), "y"), true
-		if err := allowHome(ctx, c, l, allowed); err != nil {
-			return "", "", err
-		}
-	}
-	switch {
-	case allowed:
-		return dir, "", nil
-	case known:
-		return "", "", nil
-	}
-	return "", c.in("Started in the home folder: this conversation works in the workspace %s. Change to a project folder first, or run nanobot agent in a terminal to be asked.", ws), nil
-}
-
-// folderAnswers holds what the user said about folders that are asked about
-// once.
-type folderAnswers struct {
-	Home *bool `json:"home,omitempty"`
-}
-
-func homeAllowed(ctx context.Context, c *command, l *config.Loaded) (allowed, known bool) {
-	data, _, err := app.State(l, c.logger()).Doc(ctx, string(datadir.Folders))
-	var a folderAnswers
-	if err != nil || json.Unmarshal(data, &a) != nil || a.Home == nil {
-		return false, false
-	}
-	return *a.Home, true
-}
-
-func allowHome(ctx context.Context, c *command, l *config.Loaded, yes bool) error {
-	data, err := json.Marshal(folderAnswers{Home: &yes})
-	if err != nil {
-		return err
-	}
-	_, err = app.State(l, c.logger()).Put(ctx, string(datadir.Folders), append(data, '\n'), store.Any, true)
-	return err
 }

@@ -12,9 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
 func cronCommand(c *command) *cobra.Command {
@@ -39,45 +37,10 @@ type jobs struct {
 	loaded *config.Loaded
 }
 
-func openJobs(ctx context.Context, c *command) (*jobs, error) {
-	loaded, ws, err := c.inUse()
-	if err != nil {
-		return nil, err
-	}
-	limits := loaded.Config.Gateway.Cron
-	quiet, err := schedule.ParseHours(limits.QuietHours)
-	if err != nil {
-		return nil, err
-	}
-	store, err := openSessions(ctx, c, loaded, ws)
-	if err != nil {
-		return nil, err
-	}
-	w := store.Workspace()
-	if err := store.Close(); err != nil {
-		return nil, err
-	}
-	s, err := schedule.Open(schedule.Options{
-		State: schedule.Place(app.State(loaded, c.logger()), w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(), Now: c.Now,
-		Repaired: func(_ context.Context, aside string) {
-			c.sayErr("nanobot: the jobs file was damaged; nanobot uses the last good copy and keeps the damaged file as %s\n", aside)
-		},
-		Limits: schedule.Limits{Jobs: limits.MaxJobs, MinInterval: time.Duration(limits.MinIntervalS) * time.Second, Quiet: quiet},
-		Preview: func(ctx context.Context, perMonth float64) string {
-			runs, err := provider.OpenLedger(loaded, c.logger()).Runs(ctx, ledger.Query{Since: c.Now().AddDate(0, 0, -30), Source: schedule.EventCron})
-			if err != nil || len(runs) == 0 {
-				return ""
-			}
-			return ledger.Project(runs, perMonth).Sentence().In(c.language)
-		},
-	})
-	return &jobs{s, loaded}, err
-}
-
 // withJobs makes a command of what works on the jobs.
 func withJobs(c *command, work func(cmd *cobra.Command, args []string, j *jobs) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		j, err := openJobs(cmd.Context(), c)
+		j, err := c.stores.jobs(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -118,7 +81,7 @@ func (j *jobs) find(ctx context.Context, id string) (schedule.Job, error) {
 
 // jobIDs completes ids of jobs.
 func jobIDs(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	j, err := openJobs(cmd.Context(), c)
+	j, err := c.stores.jobs(cmd.Context())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -98,7 +98,7 @@ a zone use the configured time zone.`,
 			if f.expr == "" && isExpression(c.configPath) { // older versions knew -c as --cron
 				f.expr, c.configPath = c.configPath, ""
 			}
-			j, err := openJobs(cmd.Context(), c)
+			j, err := c.stores.jobs(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -108,7 +108,7 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 		}
 	} else {
 		printSecurity(cmd, r, fixed)
-		if folder, _ := c.startsIn(cmd.Context()); folder != "" {
+		if folder, _ := c.folders.here(cmd.Context()); folder != "" {
 			say(cmd, "note      A chat that is started here can read and change %s, beside the workspace.\n", folder)
 		}
 	}

@@ -29,7 +29,7 @@ restore takes it back.`,
   nanobot memory show --why`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			bot, err := newBot(cmd.Context(), c, agentFlags{}, conversation{})
+			bot, err := c.bots.open(cmd.Context(), botChoice{})
 			if err != nil {
 				return err
 			}

@@ -116,7 +116,7 @@ func keysSet(c *command) *cobra.Command {
 				sayErr(cmd, "Note: it is in a file: %s\n", place.Why)
 			}
 			if setting != "" {
-				return c.edit(cmd, setting, false, func(f *config.File) (string, error) {
+				return c.settings.edit(setting, false, func(f *config.File) (string, error) {
 					return setIn, f.Set(setting, "${keyring:"+name+"}")
 				})
 			}

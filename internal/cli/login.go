@@ -9,12 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
 // loginCommands are the parts of the provider command that deal with sign-ins.
@@ -69,7 +67,7 @@ func providerLogout(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, err := signinAccount(c, loaded, args[0])
+			a, err := c.signins.account(loaded, args[0])
 			if err != nil {
 				return err
 			}
@@ -129,7 +127,7 @@ func providerStatus(c *command) *cobra.Command {
 func signinStates(c *command, loaded *config.Loaded) ([]signinState, error) {
 	states := []signinState{}
 	for _, name := range signin.Names() {
-		a, err := signinAccount(c, loaded, name)
+		a, err := c.signins.account(loaded, name)
 		if err != nil {
 			return nil, err
 		}
@@ -163,14 +161,6 @@ func signinNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.She
 	return signin.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// signinAccount finds the sign-in of a provider by the name that the user typed.
-func signinAccount(c *command, loaded *config.Loaded, name string) (*signin.Account, error) {
-	if !signin.Known(name) {
-		return nil, usageError{signin.Unknown(name)}
-	}
-	return provider.Account(provider.Options{Config: loaded, Getenv: c.getenv, Version: nanobot.Version(), Log: c.logger()}, name)
-}
-
 func login(c *command, cmd *cobra.Command, name string, f loginFlags) error {
 	if f.model != "" && !f.main {
 		return usageError{errors.New("--model requires --set-main")}
@@ -179,7 +169,7 @@ func login(c *command, cmd *cobra.Command, name string, f loginFlags) error {
 	if err != nil {
 		return err
 	}
-	a, err := signinAccount(c, loaded, name)
+	a, err := c.signins.account(loaded, name)
 	if err != nil {
 		return err
 	}
@@ -232,28 +222,8 @@ func signIn(c *command, cmd *cobra.Command, a *signin.Account, f loginFlags) (si
 	defer cancel()
 	return a.Login(ctx, signin.Dialog{
 		Device: f.device, Pasted: func() <-chan string { return c.lines(ctx) },
-		Tell: func(s signin.Step) { tellStep(ctx, c, cmd, s, f.stay) },
+		Tell: func(s signin.Step) { c.signins.showStep(ctx, s, f.stay) },
 	})
-}
-
-func tellStep(ctx context.Context, c *command, cmd *cobra.Command, s signin.Step, stay bool) {
-	if s.Note != "" {
-		cmd.Println(s.Note)
-	}
-	if s.URL == "" {
-		return
-	}
-	say(cmd, "\nOpen this address in a browser:\n\n  %s\n\n", s.URL)
-	if s.Code != "" {
-		say(cmd, "and enter the code:  %s\n\n", s.Code)
-	}
-	if s.Paste {
-		say(cmd, "If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
-	}
-	if !stay && c.hasBrowser() {
-		openBrowser(ctx, s.URL)
-	}
-	say(cmd, "Waiting...\n")
 }
 
 // setMain makes a provider the one that answers.
@@ -278,6 +248,6 @@ func setMain(c *command, cmd *cobra.Command, file string, a *signin.Account, mod
 		return err
 	}
 	say(cmd, "%s is now the default. Set in %s\n", model, file)
-	tellStronger(c, cmd, "agents.defaults.model")
+	c.settings.warnStronger("agents.defaults.model")
 	return nil
 }

@@ -153,7 +153,7 @@ func addServer(c *command, cmd *cobra.Command, name string, f mcpAddFlags) error
 		}
 	}
 	path := "tools.mcpServers." + name
-	err = c.edit(cmd, path, f.dry, func(file *config.File) (string, error) {
+	err = c.settings.edit(path, f.dry, func(file *config.File) (string, error) {
 		old, err := file.Get(path)
 		if err != nil {
 			return "", err
@@ -192,7 +192,7 @@ func mcpRemove(c *command) *cobra.Command {
 				return err // a server that makes no sense can be removed
 			}
 			path := "tools.mcpServers." + config.Escape(args[0])
-			err = c.edit(cmd, path, dry, func(f *config.File) (string, error) {
+			err = c.settings.edit(path, dry, func(f *config.File) (string, error) {
 				found, err := f.Unset(path)
 				if err == nil && !found {
 					return "", fmt.Errorf("MCP server %q is not in the file; it comes from the environment (NANOBOT_TOOLS__MCP_SERVERS)", args[0])

@@ -95,7 +95,7 @@ func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) erro
 	}
 	// A login that is not used would be a surprise.
 	path := "tools.mcpServers." + name + ".auth"
-	return c.edit(cmd, path, false, func(file *config.File) (string, error) { return setIn, file.SetValue(path, mcp.WithLogin) })
+	return c.settings.edit(path, false, func(file *config.File) (string, error) { return setIn, file.SetValue(path, mcp.WithLogin) })
 }
 
 func mcpLoginNote(cmd *cobra.Command, st mcp.LoginState, now time.Time) string {

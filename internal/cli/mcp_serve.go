@@ -19,8 +19,8 @@ import (
 
 // mcpServeFlags are the flags of mcp serve.
 type mcpServeFlags struct {
-	agentFlags
 	http, tokenFile string
+	model           string
 	hosts           []string
 }
 
@@ -58,7 +58,7 @@ func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	// The end of ctx must not stop the bot before the server has hung up.
-	bot, err := newBot(context.WithoutCancel(ctx), c, f.agentFlags, conversation{})
+	bot, err := c.bots.open(context.WithoutCancel(ctx), botChoice{model: f.model})
 	if err != nil {
 		return err
 	}
@@ -66,12 +66,12 @@ func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
 	for _, n := range bot.Notes() {
 		fmt.Fprintln(c.Err, n)
 	}
-	store, err := sessionStore(ctx, c)
+	store, err := c.stores.sessions(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close() //nolint:errcheck // only read from
-	index, _, err := openSearch(ctx, c)
+	index, _, err := c.stores.search(ctx)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func withMemory(ctx context.Context, c *command, fn func(*memory.Memory) error) 
 	if err != nil {
 		return err
 	}
-	sessions, err := openSessions(ctx, c, loaded, ws)
+	sessions, err := c.stores.sessionsOf(ctx, loaded, ws)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
 // memorySearchFlags are the flags of memory search.
@@ -56,20 +55,6 @@ index is created on first use, and you can delete it at any time.`,
 	return cmd
 }
 
-// openSearch opens the index of the workspace in use.
-func openSearch(ctx context.Context, c *command) (x *search.Index, loc *time.Location, err error) {
-	loaded, ws, err := c.inUse()
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err := openSessions(ctx, c, loaded, ws)
-	if err != nil {
-		return nil, nil, err
-	}
-	x, err = app.OpenSearch(loaded, ws, store, c.logger())
-	return x, loaded.Config.Agents.Defaults.Location(), errors.Join(err, store.Close())
-}
-
 // memoryHitJSON is an element of memory search --json.
 type memoryHitJSON struct {
 	Session  string    `json:"session,omitempty"`
@@ -85,7 +70,7 @@ type memoryHitJSON struct {
 }
 
 func searchMemory(c *command, cmd *cobra.Command, args []string, f memorySearchFlags) (err error) {
-	x, loc, err := openSearch(cmd.Context(), c)
+	x, loc, err := c.stores.search(cmd.Context())
 	if err != nil {
 		return err
 	}

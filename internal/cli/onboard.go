@@ -143,7 +143,7 @@ func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 	if err != nil {
 		return err
 	}
-	tellStronger(c, cmd, "agents.defaults.model")
+	c.settings.warnStronger("agents.defaults.model")
 	if !asks || !c.atTerminal() {
 		for _, name := range written {
 			say(cmd, "  wrote %s\n", name)

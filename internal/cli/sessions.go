@@ -14,8 +14,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 func sessionsCommand(c *command) *cobra.Command {
@@ -34,31 +32,9 @@ you can omit cli:.`,
 	return cmd
 }
 
-// sessionStore opens the sessions of the workspace in use.
-func sessionStore(ctx context.Context, c *command) (*session.Store, error) {
-	loaded, ws, err := c.inUse()
-	if err != nil {
-		return nil, err
-	}
-	return openSessions(ctx, c, loaded, ws)
-}
-
-// openSessions opens the sessions of a workspace and tells what the user should
-// know about it, such as what was taken over.
-func openSessions(ctx context.Context, c *command, loaded *config.Loaded, ws string) (*session.Store, error) {
-	store, err := app.OpenSessions(ctx, loaded, ws, c.logger())
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range store.Workspace().Notes {
-		fmt.Fprintln(c.Err, "nanobot:", c.known(n))
-	}
-	return store, nil
-}
-
 // sessionNames completes names of conversations.
 func sessionNames(c *command, cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	store, err := sessionStore(cmd.Context(), c)
+	store, err := c.stores.sessions(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -106,7 +82,7 @@ func sessionsList(c *command) *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List conversations, newest first", Args: noArgs,
 		Example: "  nanobot sessions list\n  nanobot sessions list --json | jq -r '.[].key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -147,7 +123,7 @@ func sessionsShow(c *command) *cobra.Command {
 		Example:           "  nanobot sessions show direct\n  nanobot sessions show telegram:12345 --tools",
 		ValidArgsFunction: c.complete(sessionNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -174,7 +150,7 @@ contains everything, and older versions can read it; md is for people.`,
 			if format != "jsonl" && format != "md" {
 				return usageError{fmt.Errorf("--format %s: want jsonl or md", format)}
 			}
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -224,7 +200,7 @@ func sessionsRemove(c *command) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -292,7 +268,7 @@ and the agent's tools can read the copies in the workspace. What the older
 version adds to them can be imported with: nanobot migrate`,
 		Example: "  nanobot sessions restore-workspace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}

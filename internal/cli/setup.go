@@ -392,7 +392,7 @@ func ownerOf(key string) string {
 // signIn signs in at a provider that has no keys. The browser or a code on
 // another device does it: the terminal is needed for the next questions.
 func (s *setup) signIn(ctx context.Context) (move, error) {
-	a, err := signinAccount(s.c, s.loaded, s.row.Name)
+	a, err := s.c.signins.account(s.loaded, s.row.Name)
 	if err != nil {
 		return 0, err
 	}
@@ -405,7 +405,7 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 	}
 	st, err := a.Login(ctx, signin.Dialog{
 		Device: !s.c.hasBrowser(),
-		Tell:   func(step signin.Step) { tellStep(ctx, s.c, s.cmd, step, false) },
+		Tell:   func(step signin.Step) { s.c.signins.showStep(ctx, step, false) },
 	})
 	if err != nil {
 		if ctx.Err() == nil {

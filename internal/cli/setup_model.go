@@ -48,7 +48,7 @@ func (s *setup) lookAround(ctx context.Context) []discovery {
 		d := discovery{Status: st}
 		switch {
 		case st.Row.Auth != "":
-			a, err := signinAccount(s.c, s.loaded, st.Name)
+			a, err := s.c.signins.account(s.loaded, st.Name)
 			if err != nil || !a.Status().SignedIn {
 				continue
 			}
@@ -127,7 +127,7 @@ func (s *setup) providerMenu(found []discovery) *menu {
 	}
 	for _, name := range signin.Names() {
 		about := ""
-		if a, err := signinAccount(s.c, s.loaded, name); err == nil {
+		if a, err := s.c.signins.account(s.loaded, name); err == nil {
 			_, about, _ = strings.Cut(a.Display(), " (")
 		}
 		add(signin.ConfigName(name), s.c.known(strings.TrimSuffix(about, ")")), s.c.in("With a sign-in instead of a key:"))
@@ -205,7 +205,7 @@ func (s *setup) name(model string, offers []catalog.Offer) {
 // usualModel is the one to use when no other is named.
 func (s *setup) usualModel() string {
 	if s.row.Auth != "" {
-		if a, err := signinAccount(s.c, s.loaded, s.row.Name); err == nil {
+		if a, err := s.c.signins.account(s.loaded, s.row.Name); err == nil {
 			_, model, _ := strings.Cut(a.DefaultModel(), "/")
 			return model
 		}

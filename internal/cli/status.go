@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
@@ -36,25 +34,11 @@ and why, and how commands are contained. It never calls a model.`,
 
 // printStartFolder says where a chat that is opened here would work.
 func printStartFolder(c *command, cmd *cobra.Command) {
-	if folder, note := c.startsIn(cmd.Context()); note != "" {
+	if folder, note := c.folders.here(cmd.Context()); note != "" {
 		say(cmd, "Start folder   %s\n", note)
 	} else if folder != "" {
 		say(cmd, "Start folder   %s (nanobot agent started here works in it)\n", folder)
 	}
-}
-
-// startsIn is the folder that nanobot agent, started as this command, works in; "" is
-// the workspace. The note says why it is not the folder of the start.
-func (c *command) startsIn(ctx context.Context) (folder, note string) {
-	l, ws, err := c.inUse()
-	if err != nil {
-		return "", ""
-	}
-	folder, note, err = startFolder(ctx, c, l, ws, false)
-	if err != nil {
-		return "", ""
-	}
-	return folder, note
 }
 
 func printStatus(cmd *cobra.Command, r doctor.Status) {

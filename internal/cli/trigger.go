@@ -41,7 +41,7 @@ The message waits in the data folder until the gateway accepts it.`,
 					return err
 				}
 			}
-			j, err := openJobs(cmd.Context(), c)
+			j, err := c.stores.jobs(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func triggerAdd(c *command) *cobra.Command {
 			if channel == "" || to == "" {
 				return usageError{errors.New("missing chat: use --channel and --to")}
 			}
-			j, err := openJobs(cmd.Context(), c)
+			j, err := c.stores.jobs(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -114,7 +114,7 @@ func runUndo(c *command, cmd *cobra.Command, u undoCall) (err error) {
 // undoneIn is the key of the conversation that a name means. What a conversation
 // changed can be undone after it was removed.
 func undoneIn(ctx context.Context, c *command, record *change.Record, name string) (string, error) {
-	store, err := sessionStore(ctx, c)
+	store, err := c.stores.sessions(ctx)
 	if err != nil {
 		return "", err
 	}
