@@ -115,13 +115,13 @@ key from the environment, a model server on this machine, or a built-in demo.`,
 	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs (default)")
 	_ = f.MarkHidden("no-logs") // it exists
 	root.Flags().BoolVarP(&c.version, "version", "v", false, "print the version")
-	all := commands()
-	if i := slices.IndexFunc(all, func(e entry) bool { return len(args) > 0 && e.name == args[0] }); i >= 0 {
+	all := c.nouns()
+	if i := slices.IndexFunc(all, func(n noun) bool { return len(args) > 0 && n.name == args[0] }); i >= 0 {
 		all = all[i : i+1]
 		root.CompletionOptions.DisableDefaultCmd = true
 	}
-	for _, e := range all {
-		root.AddCommand(e.build(c))
+	for _, n := range all {
+		root.AddCommand(n.build())
 	}
 	teach(root, &c.misnamed)
 	speak(root, c.language)
@@ -131,45 +131,46 @@ key from the environment, a model server on this machine, or a built-in demo.`,
 	return root
 }
 
-// entry is a command of the first level.
-type entry struct {
+// noun is a command of the first level.
+type noun struct {
 	name  string
-	build func(c *command) *cobra.Command
+	build func() *cobra.Command
 }
 
-func commands() []entry {
-	return []entry{
-		{"agent", agentCommand},
-		{"gateway", gatewayCommand},
-		{"web", webCommand},
-		{"onboard", onboardCommand},
-		{"status", statusCommand},
-		{"sessions", sessionsCommand},
-		{"migrate", migrateCommand},
-		{"trust", trustCommand},
-		{"memory", memoryCommand},
-		{"dream", dreamCommand},
-		{"undo", undoCommand},
-		{"config", configCommand},
-		{"keys", keysCommand},
-		{"provider", providerCommand},
-		{"models", modelsCommand},
-		{"usage", usageCommand},
-		{"replay", replayCommand},
-		{"transcribe", transcribeCommand},
-		{"mcp", mcpCommand},
-		{"skill", skillCommand},
-		{"channels", channelsCommand},
-		{"pairing", pairingCommand},
-		{"doctor", doctorCommand},
-		{"version", versionCommand},
-		{"service", serviceCommand},
-		{"health", healthCommand},
-		{"backup", backupCommand},
-		{"cron", cronCommand},
-		{"trigger", triggerCommand},
-		{"serve", serveCommand},
-		{"plugins", pluginsCommand},
+// nouns are the commands of the first level, in the order of the help.
+func (c *command) nouns() []noun {
+	return []noun{
+		{"agent", func() *cobra.Command { return agentCommand(c) }},
+		{"gateway", func() *cobra.Command { return gatewayCommand(c) }},
+		{"web", func() *cobra.Command { return webCommand(c) }},
+		{"onboard", func() *cobra.Command { return onboardCommand(c) }},
+		{"status", func() *cobra.Command { return statusCommand(c) }},
+		{"sessions", (&sessionsCommand{c.console, c.stores}).command},
+		{"migrate", (&migrateCommand{c.console, c.home}).command},
+		{"trust", (&trustCommand{c.console, c.home}).command},
+		{"memory", (&memoryCommand{c.console, c.home, c.stores}).command},
+		{"dream", func() *cobra.Command { return dreamCommand(c) }},
+		{"undo", (&undoCommand{c.console, c.home, c.stores}).command},
+		{"config", func() *cobra.Command { return configCommand(c) }},
+		{"keys", func() *cobra.Command { return keysCommand(c) }},
+		{"provider", func() *cobra.Command { return providerCommand(c) }},
+		{"models", func() *cobra.Command { return modelsCommand(c) }},
+		{"usage", func() *cobra.Command { return usageCommand(c) }},
+		{"replay", func() *cobra.Command { return replayCommand(c) }},
+		{"transcribe", func() *cobra.Command { return transcribeCommand(c) }},
+		{"mcp", func() *cobra.Command { return mcpCommand(c) }},
+		{"skill", (&skillCommand{c.console, c.home}).command},
+		{"channels", func() *cobra.Command { return channelsCommand(c) }},
+		{"pairing", func() *cobra.Command { return pairingCommand(c) }},
+		{"doctor", func() *cobra.Command { return doctorCommand(c) }},
+		{"version", func() *cobra.Command { return versionCommand(c) }},
+		{"service", func() *cobra.Command { return serviceCommand(c) }},
+		{"health", func() *cobra.Command { return healthCommand(c) }},
+		{"backup", func() *cobra.Command { return backupCommand(c) }},
+		{"cron", (&cronCommand{c.console, c.home, c.stores}).command},
+		{"trigger", (&triggerCommand{c.console, c.stores}).command},
+		{"serve", func() *cobra.Command { return serveCommand(c) }},
+		{"plugins", func() *cobra.Command { return pluginsCommand(c) }},
 	}
 }
 

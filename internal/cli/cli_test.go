@@ -144,10 +144,10 @@ func TestCommandAlone(t *testing.T) {
 	}
 	c := newCommand(Stdio{}, "", "")
 	whole := c.root(nil)
-	for _, e := range commands() {
+	for _, e := range c.nouns() {
 		alone := c.root([]string{e.name, "x"})
-		want := append([]string{e.name}, e.build(c).Aliases...)
-		if e.build(c).Hidden { // for those who know it
+		want := append([]string{e.name}, e.build().Aliases...)
+		if e.build().Hidden { // for those who know it
 			want = nil
 		}
 		if got := names(alone); !slices.Equal(got, want) {

@@ -78,7 +78,7 @@ func (r *remembering) run(args ...string) (string, error) {
 	defer null.Close()
 	out := newPrinted(r.t)
 	c := newCommand(Stdio{Now: time.Now, In: null, Out: out.File, Err: out.File, Env: r.env()}, "", r.ws)
-	cmd := memoryCommand(c)
+	cmd := build(r.t, c, "memory")
 	cmd.SetOut(out)
 	cmd.SetErr(out)
 	cmd.SetArgs(args)
@@ -184,9 +184,9 @@ func TestMemoryOfAnEmptyHome(t *testing.T) {
 	run := func(ws string, args ...string) (string, error) {
 		out := newPrinted(t)
 		c := newCommand(Stdio{Now: time.Now, Out: out.File, Err: out.File, Env: []string{"NANOBOT_HOME=" + t.TempDir()}}, "", ws)
-		cmd := memoryCommand(c)
+		cmd := build(t, c, "memory")
 		if args[0] == "undo" {
-			cmd, args = undoCommand(c), args[1:]
+			cmd, args = build(t, c, "undo"), args[1:]
 		}
 		cmd.SetOut(out)
 		cmd.SetErr(out)
@@ -257,7 +257,7 @@ func TestMemoryEditYieldsToOthers(t *testing.T) {
 	editor := filepath.Join(r.home, "editor.sh")
 	r.put("editor.sh", "#!/bin/sh\necho mine >> \"$1\"\necho theirs >> "+filepath.Join(r.ws, "USER.md")+"\n")
 	c := newCommand(Stdio{Now: time.Now, Env: append(r.env(), "PATH="+os.Getenv("PATH"), "EDITOR=sh "+editor)}, "", r.ws)
-	cmd := memoryCommand(c)
+	cmd := build(t, c, "memory")
 	cmd.SetArgs([]string{"edit", "user"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())

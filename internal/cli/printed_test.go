@@ -4,7 +4,21 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
+
+// build makes a command of the first level alone.
+func build(t *testing.T, c *command, name string) *cobra.Command {
+	t.Helper()
+	for _, n := range c.nouns() {
+		if n.name == name {
+			return n.build()
+		}
+	}
+	t.Fatalf("there is no command %s", name)
+	return nil
+}
 
 // printed is a file that a command prints to, because a console is made of files.
 type printed struct {

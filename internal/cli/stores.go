@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
@@ -102,4 +104,15 @@ func (s *stores) jobs(ctx context.Context) (*jobs, error) {
 		},
 	})
 	return &jobs{scheduler, loaded}, err
+}
+
+// withJobs makes a command of what works on the jobs.
+func (s *stores) withJobs(work func(cmd *cobra.Command, args []string, j *jobs) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		j, err := s.jobs(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return work(cmd, args, j)
+	}
 }

@@ -25,7 +25,7 @@ func transcribeOf(t *testing.T, settings string, args ...string) (stdout, stderr
 	}
 	out, told := newPrinted(t), newPrinted(t)
 	c := newCommand(Stdio{Now: time.Now, Out: out.File, Err: told.File, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}, "", "")
-	cmd := transcribeCommand(c)
+	cmd := build(t, c, "transcribe")
 	cmd.SetOut(out)
 	cmd.SetErr(out)
 	for i, a := range args {
