@@ -139,6 +139,7 @@ type noun struct {
 
 // nouns are the commands of the first level, in the order of the help.
 func (c *command) nouns() []noun {
+	accounts := &channelAccounts{c.console, c.home}
 	return []noun{
 		{"agent", func() *cobra.Command { return agentCommand(c) }},
 		{"gateway", func() *cobra.Command { return gatewayCommand(c) }},
@@ -151,17 +152,17 @@ func (c *command) nouns() []noun {
 		{"memory", (&memoryCommand{c.console, c.home, c.stores}).command},
 		{"dream", func() *cobra.Command { return dreamCommand(c) }},
 		{"undo", (&undoCommand{c.console, c.home, c.stores}).command},
-		{"config", func() *cobra.Command { return configCommand(c) }},
-		{"keys", func() *cobra.Command { return keysCommand(c) }},
-		{"provider", func() *cobra.Command { return providerCommand(c) }},
-		{"models", func() *cobra.Command { return modelsCommand(c) }},
+		{"config", (&configCommand{c.console, c.home, c.settings}).command},
+		{"keys", (&keysCommand{c.console, c.home, c.settings}).command},
+		{"provider", (&providerCommand{c.console, c.home, c.settings, c.signins}).command},
+		{"models", (&modelsCommand{c.console, c.home}).command},
 		{"usage", func() *cobra.Command { return usageCommand(c) }},
 		{"replay", func() *cobra.Command { return replayCommand(c) }},
 		{"transcribe", func() *cobra.Command { return transcribeCommand(c) }},
-		{"mcp", func() *cobra.Command { return mcpCommand(c) }},
+		{"mcp", (&mcpCommand{c.console, c.home, c.stores, c.bots, c.settings}).command},
 		{"skill", (&skillCommand{c.console, c.home}).command},
-		{"channels", func() *cobra.Command { return channelsCommand(c) }},
-		{"pairing", func() *cobra.Command { return pairingCommand(c) }},
+		{"channels", (&channelsCommand{c.console, c.home, accounts}).command},
+		{"pairing", (&pairingCommand{c.console, c.home}).command},
 		{"doctor", func() *cobra.Command { return doctorCommand(c) }},
 		{"version", func() *cobra.Command { return versionCommand(c) }},
 		{"service", func() *cobra.Command { return serviceCommand(c) }},
@@ -170,7 +171,7 @@ func (c *command) nouns() []noun {
 		{"cron", (&cronCommand{c.console, c.home, c.stores}).command},
 		{"trigger", (&triggerCommand{c.console, c.stores}).command},
 		{"serve", func() *cobra.Command { return serveCommand(c) }},
-		{"plugins", func() *cobra.Command { return pluginsCommand(c) }},
+		{"plugins", (&pluginsCommand{c.console, c.home}).command},
 	}
 }
 

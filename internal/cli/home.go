@@ -7,6 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -167,4 +171,20 @@ func (h *home) logger() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(h.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// completePresets completes names of presets.
+func (h *home) completePresets(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	loaded, err := h.read()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for name, p := range loaded.Config.ModelPresets {
+		if strings.HasPrefix(name, typed) {
+			out = append(out, name+"\t"+p.Model)
+		}
+	}
+	slices.Sort(out)
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-// loginCommands are the parts of the provider command that deal with sign-ins.
-func loginCommands(c *command) []*cobra.Command {
-	return []*cobra.Command{providerLogin(c), providerLogout(c), providerStatus(c)}
+// signinCommands are the parts of the provider command that deal with sign-ins.
+func (c *providerCommand) signinCommands() []*cobra.Command {
+	return []*cobra.Command{c.loginCommand(), c.logoutCommand(), c.statusCommand()}
 }
 
 // loginFlags are the choices of provider login.
@@ -26,7 +26,7 @@ type loginFlags struct {
 	model                     string
 }
 
-func providerLogin(c *command) *cobra.Command {
+func (c *providerCommand) loginCommand() *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use: "login NAME", Short: "Sign in to a provider without an API key", Args: exactArgs(1),
@@ -42,7 +42,7 @@ automatically.`, strings.Join(signin.Names(), ", ")),
   nanobot provider login github-copilot --set-main -m gpt-5.4-mini`,
 		ValidArgsFunction: signinNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return login(c, cmd, args[0], f)
+			return c.login(cmd.Context(), args[0], f)
 		},
 	}
 	fl := cmd.Flags()
@@ -56,14 +56,14 @@ automatically.`, strings.Join(signin.Names(), ", ")),
 	return cmd
 }
 
-func providerLogout(c *command) *cobra.Command {
+func (c *providerCommand) logoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "logout NAME", Short: "Sign out of a provider", Args: exactArgs(1),
 		Long:              "logout removes the sign-in from this machine. It does not notify the provider; use\nthe provider's account page to end sign-ins everywhere.",
 		Example:           "  nanobot provider logout openai-codex",
 		ValidArgsFunction: signinNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
@@ -76,10 +76,10 @@ func providerLogout(c *command) *cobra.Command {
 				return err
 			}
 			if len(removed) == 0 {
-				say(cmd, "You were not signed in to %s.\n", a.Display())
+				c.say("You were not signed in to %s.\n", a.Display())
 				return nil
 			}
-			say(cmd, "Signed out of %s. Removed %s.\n", a.Display(), strings.Join(removed, " and "))
+			c.say("Signed out of %s. Removed %s.\n", a.Display(), strings.Join(removed, " and "))
 			return nil
 		},
 	}
@@ -95,36 +95,35 @@ type signinState struct {
 	Problem  string     `json:"problem,omitempty"`
 }
 
-func providerStatus(c *command) *cobra.Command {
+func (c *providerCommand) statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show where you are signed in", Args: noArgs,
 		Long:    "status lists the providers that use a sign-in instead of a key. It contacts neither\nthem nor the keyring.",
 		Example: "  nanobot provider status\n  nanobot provider status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			states, err := signinStates(c, loaded)
+			states, err := c.states(loaded)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, states)
-			}
-			for _, s := range states {
-				say(cmd, "%s\n", s.about())
-			}
-			return nil
+			return c.show(asJSON, states, func() error {
+				for _, s := range states {
+					c.say("%s\n", s.about())
+				}
+				return nil
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-// signinStates lists every provider that wants a sign-in.
-func signinStates(c *command, loaded *config.Loaded) ([]signinState, error) {
+// states lists every provider that wants a sign-in.
+func (c *providerCommand) states(loaded *config.Loaded) ([]signinState, error) {
 	states := []signinState{}
 	for _, name := range signin.Names() {
 		a, err := c.signins.account(loaded, name)
@@ -161,11 +160,11 @@ func signinNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.She
 	return signin.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-func login(c *command, cmd *cobra.Command, name string, f loginFlags) error {
+func (c *providerCommand) login(ctx context.Context, name string, f loginFlags) error {
 	if f.model != "" && !f.main {
 		return usageError{errors.New("--model requires --set-main")}
 	}
-	loaded, err := c.load()
+	loaded, err := c.home.load()
 	if err != nil {
 		return err
 	}
@@ -173,30 +172,30 @@ func login(c *command, cmd *cobra.Command, name string, f loginFlags) error {
 	if err != nil {
 		return err
 	}
-	st, err := signedIn(cmd, a, f)
+	st, err := c.signedIn(ctx, a, f)
 	if err != nil {
 		return err
 	}
 	if !st.SignedIn {
-		if st, err = signIn(c, cmd, a, f); err != nil {
+		if st, err = c.signIn(ctx, a, f); err != nil {
 			return err
 		}
 		if st.Account != "" {
-			say(cmd, "Signed in to %s as %s. Stored in: %s\n", a.Display(), st.Account, st.Where)
+			c.say("Signed in to %s as %s. Stored in: %s\n", a.Display(), st.Account, st.Where)
 		} else {
-			say(cmd, "Signed in to %s. Stored in: %s\n", a.Display(), st.Where)
+			c.say("Signed in to %s. Stored in: %s\n", a.Display(), st.Where)
 		}
 	}
 	if f.main {
-		return setMain(c, cmd, loaded.File, a, f.model)
+		return c.setMain(loaded.File, a, f.model)
 	}
-	say(cmd, "Use it by default with: nanobot provider login %s --set-main\n", a.Command())
+	c.say("Use it by default with: nanobot provider login %s --set-main\n", a.Command())
 	return nil
 }
 
 // signedIn tells of a sign-in that still works, so that the user does not sign
 // in twice.
-func signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
+func (c *providerCommand) signedIn(ctx context.Context, a *signin.Account, f loginFlags) (signin.Status, error) {
 	if f.force {
 		return signin.Status{}, nil
 	}
@@ -204,21 +203,21 @@ func signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Statu
 	if !st.SignedIn || st.Problem != "" {
 		return signin.Status{}, nil
 	}
-	if err := a.Check(cmd.Context()); err != nil {
+	if err := a.Check(ctx); err != nil {
 		if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Auth {
 			return signin.Status{}, nil
 		}
 		return signin.Status{}, err
 	}
-	say(cmd, "Already signed in to %s. Sign in again with --force.\n", a.Display())
+	c.say("Already signed in to %s. Sign in again with --force.\n", a.Display())
 	return st, nil
 }
 
-func signIn(c *command, cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
+func (c *providerCommand) signIn(ctx context.Context, a *signin.Account, f loginFlags) (signin.Status, error) {
 	if note := a.Caution(); note != "" {
-		say(cmd, "Note: %s\n", known(cmd, note))
+		c.say("Note: %s\n", c.known(note))
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return a.Login(ctx, signin.Dialog{
 		Device: f.device, Pasted: func() <-chan string { return c.lines(ctx) },
@@ -227,7 +226,7 @@ func signIn(c *command, cmd *cobra.Command, a *signin.Account, f loginFlags) (si
 }
 
 // setMain makes a provider the one that answers.
-func setMain(c *command, cmd *cobra.Command, file string, a *signin.Account, model string) error {
+func (c *providerCommand) setMain(file string, a *signin.Account, model string) error {
 	switch {
 	case model == "":
 		model = a.DefaultModel()
@@ -247,7 +246,7 @@ func setMain(c *command, cmd *cobra.Command, file string, a *signin.Account, mod
 	if err != nil {
 		return err
 	}
-	say(cmd, "%s is now the default. Set in %s\n", model, file)
+	c.say("%s is now the default. Set in %s\n", model, file)
 	c.settings.warnStronger("agents.defaults.model")
 	return nil
 }

@@ -33,7 +33,7 @@ func runLogin(t *testing.T, dir, stdin string, env []string, args ...string) (ou
 	}
 	c := newCommand(io, "", "")
 	root := &cobra.Command{Use: "provider", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(loginCommands(c)...)
+	root.AddCommand((&providerCommand{c.console, c.home, c.settings, c.signins}).signinCommands()...)
 	root.SetArgs(args)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)

@@ -24,7 +24,7 @@ type mcpServeFlags struct {
 	hosts           []string
 }
 
-func mcpServe(c *command) *cobra.Command {
+func (c *mcpCommand) serveCommand() *cobra.Command {
 	var f mcpServeFlags
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Offer the agent to other programs as an MCP server", Args: noArgs,
@@ -39,7 +39,7 @@ machines requires your own --token-file.`,
 		Example: `  nanobot mcp serve
   nanobot mcp serve --http 127.0.0.1:8765
   nanobot mcp serve --http 0.0.0.0:8765 --token-file token --allow-host box.lan`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), c, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.http, "http", "", "listen on this `address` instead, e.g. 127.0.0.1:8765")
@@ -49,9 +49,9 @@ machines requires your own --token-file.`,
 	return cmd
 }
 
-// serveMCP runs the server. Standard output belongs to the protocol; all that
+// serve runs the server. Standard output belongs to the protocol; all that
 // is for people goes to standard error.
-func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
+func (c *mcpCommand) serve(ctx context.Context, f mcpServeFlags) error {
 	if f.http == "" && (f.tokenFile != "" || len(f.hosts) > 0) {
 		return usageError{errors.New("--token-file and --allow-host require --http")}
 	}
@@ -77,7 +77,7 @@ func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
 	}
 	defer index.Close() //nolint:errcheck // derived data
 	m, err := api.NewMCP(api.MCPOptions{
-		Ask: bot.Ask, Version: nanobot.Version(), Log: c.logger(),
+		Ask: bot.Ask, Version: nanobot.Version(), Log: c.home.logger(),
 		Sessions: api.ListSessions(store), SearchMemory: api.SearchOwner(index),
 	})
 	if err != nil {
@@ -86,10 +86,10 @@ func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
 	if f.http == "" {
 		return m.ServeStdio(ctx, c.In, c.Out)
 	}
-	return serveMCPOn(ctx, c, m, f, bot.DataDir())
+	return c.serveHTTP(ctx, m, f, bot.DataDir())
 }
 
-func serveMCPOn(ctx context.Context, c *command, m *api.MCP, f mcpServeFlags, data string) error {
+func (c *mcpCommand) serveHTTP(ctx context.Context, m *api.MCP, f mcpServeFlags, data string) error {
 	address := f.http
 	if _, err := strconv.Atoi(address); err == nil {
 		address = ":" + address

@@ -77,7 +77,13 @@ func olderService(c *command) []*cobra.Command {
 }
 
 // pluginsCommand is the command for channels in older versions.
-func pluginsCommand(c *command) *cobra.Command {
+// pluginsCommand is nanobot plugins.
+type pluginsCommand struct {
+	*console
+	home *home
+}
+
+func (c *pluginsCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plugins", Short: "Show the built-in channels", Hidden: true, Args: subcommand, RunE: showHelp,
 		Long:    "plugins exists for older scripts: every channel is built in. See nanobot channels.",
@@ -86,21 +92,21 @@ func pluginsCommand(c *command) *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "list", Short: "List the channels and whether they are enabled", Args: noArgs, Example: "  nanobot plugins list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			w := headed(cmd, "NAME", "SOURCE", "ENABLED")
+			w := c.table("NAME", "SOURCE", "ENABLED")
 			for _, name := range slices.Sorted(maps.Keys(gateway.Channels())) {
 				w.row(name, "builtin", c.yesNo(loaded.Config.Channels.Each[name].Enabled))
 			}
 			return w.Flush()
 		},
-	}, pluginsSwitch(c, "enable", true), pluginsSwitch(c, "disable", false))
+	}, c.switchCommand("enable", true), c.switchCommand("disable", false))
 	return cmd
 }
 
-func pluginsSwitch(c *command, verb string, on bool) *cobra.Command {
+func (c *pluginsCommand) switchCommand(verb string, on bool) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME", Short: map[bool]string{true: "Switch a channel on", false: "Switch a channel off"}[on], Args: exactArgs(1),
 		Example: "  nanobot plugins " + verb + " telegram",
@@ -108,7 +114,7 @@ func pluginsSwitch(c *command, verb string, on bool) *cobra.Command {
 			if err := gateway.KnownChannel(args[0]); err != nil {
 				return err
 			}
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
@@ -116,7 +122,7 @@ func pluginsSwitch(c *command, verb string, on bool) *cobra.Command {
 			if err := setConfig(loaded.File, path, fmt.Sprint(on)); err != nil {
 				return err
 			}
-			say(cmd, "Set %s to %t in %s\n", path, on, loaded.File)
+			c.say("Set %s to %t in %s\n", path, on, loaded.File)
 			return nil
 		},
 	}

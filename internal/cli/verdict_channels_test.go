@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
@@ -27,10 +25,8 @@ func TestFailedChecks(t *testing.T) {
 			got = err.Error()
 		}
 		out := newPrinted(t)
-		cmd := &cobra.Command{}
-		cmd.SetOut(out)
-		cmd.SetErr(out)
-		printReport(cmd, "slack", r)
+		call := newCommand(Stdio{Out: out.File}, "", "")
+		(&channelAccounts{call.console, call.home}).printReport("slack", r)
 		if got != c.want || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %q, %q", name, got, out.String())
 		}
