@@ -140,12 +140,14 @@ type noun struct {
 // nouns are the commands of the first level, in the order of the help.
 func (c *command) nouns() []noun {
 	accounts := &channelAccounts{c.console, c.home}
+	service := &serviceCommand{c.console, c.home}
+	gateways := &gatewayCommand{c.console, c.home, service}
 	return []noun{
 		{"agent", func() *cobra.Command { return agentCommand(c) }},
-		{"gateway", func() *cobra.Command { return gatewayCommand(c) }},
-		{"web", func() *cobra.Command { return webCommand(c) }},
+		{"gateway", gateways.command},
+		{"web", (&webCommand{c.console, c.home, gateways}).command},
 		{"onboard", func() *cobra.Command { return onboardCommand(c) }},
-		{"status", func() *cobra.Command { return statusCommand(c) }},
+		{"status", (&statusCommand{c.console, c.home, c.folders}).command},
 		{"sessions", (&sessionsCommand{c.console, c.stores}).command},
 		{"migrate", (&migrateCommand{c.console, c.home}).command},
 		{"trust", (&trustCommand{c.console, c.home}).command},
@@ -156,38 +158,41 @@ func (c *command) nouns() []noun {
 		{"keys", (&keysCommand{c.console, c.home, c.settings}).command},
 		{"provider", (&providerCommand{c.console, c.home, c.settings, c.signins}).command},
 		{"models", (&modelsCommand{c.console, c.home}).command},
-		{"usage", func() *cobra.Command { return usageCommand(c) }},
-		{"replay", func() *cobra.Command { return replayCommand(c) }},
-		{"transcribe", func() *cobra.Command { return transcribeCommand(c) }},
+		{"usage", (&usageCommand{c.console, c.home}).command},
+		{"replay", (&replayCommand{c.console, c.home}).command},
+		{"transcribe", (&transcribeCommand{c.console, c.home}).command},
 		{"mcp", (&mcpCommand{c.console, c.home, c.stores, c.bots, c.settings}).command},
 		{"skill", (&skillCommand{c.console, c.home}).command},
 		{"channels", (&channelsCommand{c.console, c.home, accounts}).command},
 		{"pairing", (&pairingCommand{c.console, c.home}).command},
-		{"doctor", func() *cobra.Command { return doctorCommand(c) }},
-		{"version", func() *cobra.Command { return versionCommand(c) }},
-		{"service", func() *cobra.Command { return serviceCommand(c) }},
-		{"health", func() *cobra.Command { return healthCommand(c) }},
-		{"backup", func() *cobra.Command { return backupCommand(c) }},
+		{"doctor", (&doctorCommand{c.console, c.home, c.folders}).command},
+		{"version", func() *cobra.Command { return versionCommand(c.console) }},
+		{"service", service.command},
+		{"health", (&healthCommand{c.console, c.home}).command},
+		{"backup", (&backupCommand{c.console, c.home}).command},
 		{"cron", (&cronCommand{c.console, c.home, c.stores}).command},
 		{"trigger", (&triggerCommand{c.console, c.stores}).command},
-		{"serve", func() *cobra.Command { return serveCommand(c) }},
+		{"serve", (&serveCommand{c.console, c.home}).command},
 		{"plugins", (&pluginsCommand{c.console, c.home}).command},
 	}
 }
 
-func versionCommand(*command) *cobra.Command {
+func versionCommand(c *console) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArgs,
 		Example: "  nanobot version\n  nanobot version --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asJSON {
-				return printJSON(cmd, map[string]string{
-					"version": nanobot.Version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-				})
+		RunE: func(*cobra.Command, []string) error {
+			about := map[string]string{
+				"version": nanobot.Version(),
+				"go":      runtime.Version(),
+				"os":      runtime.GOOS,
+				"arch":    runtime.GOARCH,
 			}
-			cmd.Println("nanobot " + nanobot.Version())
-			return nil
+			return c.show(asJSON, about, func() error {
+				fmt.Fprintln(c.Out, "nanobot "+nanobot.Version())
+				return nil
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)

@@ -80,7 +80,7 @@ func TestSecurityFixClosesATakenOverConfiguration(t *testing.T) {
 	run := func(args ...string) (string, error) {
 		out := newPrinted(t)
 		c := newCommand(Stdio{Now: time.Now, In: null, Out: out.File, Err: out.File, Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}}, file, filepath.Join(dir, "ws"))
-		cmd := doctorSecurity(c)
+		cmd := (&doctorCommand{c.console, c.home, c.folders}).securityCommand()
 		cmd.SetOut(out)
 		cmd.SetErr(out)
 		cmd.SetArgs(args)

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/daemon"
 	"github.com/nanobot-go/nanobot/internal/run/doctor"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
@@ -187,4 +189,52 @@ func (h *home) completePresets(_ *cobra.Command, args []string, typed string) ([
 	}
 	slices.Sort(out)
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// findGateway is the gateway that runs with our configuration.
+func (h *home) findGateway() (daemon.Instance, error) {
+	l, err := h.lenient()
+	if err != nil {
+		return daemon.Instance{}, err
+	}
+	i, err := daemon.Find(gateway.InstanceFile(l))
+	if stale, ok := errors.AsType[*daemon.StaleError](err); ok {
+		return i, fmt.Errorf("the gateway is not running: %w; nothing is lost, start it with: nanobot gateway start", stale)
+	}
+	if errors.Is(err, daemon.ErrNotRunning) {
+		return i, errors.New("the gateway is not running; start it with: nanobot gateway start")
+	}
+	return i, err
+}
+
+// runningGateway is the gateway of our configuration, which may be broken by
+// now: the gateway goes on with the one before.
+func (h *home) runningGateway() (daemon.Instance, error) {
+	file, err := h.file()
+	if err != nil {
+		return daemon.Instance{}, err
+	}
+	i, err := daemon.Find(gateway.InstanceFile(&config.Loaded{DataDir: filepath.Dir(file)}))
+	if errors.Is(err, daemon.ErrNotRunning) {
+		return i, fmt.Errorf("the gateway is %w; start it with: nanobot gateway start", err)
+	}
+	return i, err
+}
+
+// openLog opens the log of the gateway: a file that rotates, and standard
+// error for what a person in front of it should see.
+func (h *home) openLog(l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
+	cfg := l.Config.Gateway.Log
+	opts := daemon.LogOptions{Level: cfg.Level, Format: cfg.Format, Components: cfg.Components, Verbose: f.verbose}
+	file, err := daemon.OpenLog(gateway.LogFile(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, h.Err)
+	if err != nil {
+		// A disk that cannot be written must not keep the gateway from saying so.
+		h.sayErr("nanobot: %v; logging to standard error\n", err)
+		return slog.New(daemon.LogHandler(h.Err, opts)), func() {}
+	}
+	var w io.Writer = file
+	if h.logs && f.mode == "foreground" {
+		w = io.MultiWriter(file, h.Err)
+	}
+	return slog.New(daemon.LogHandler(w, opts)), func() { _ = file.Close() } // every write was checked
 }

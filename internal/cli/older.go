@@ -53,10 +53,10 @@ func isExpression(name string) bool {
 	return diskio.IsMissing(err)
 }
 
-// olderService are nanobot service install and uninstall under their old names.
-func olderService(c *command) []*cobra.Command {
+// olderCommands are nanobot service install and uninstall under their old names.
+func (c *serviceCommand) olderCommands() []*cobra.Command {
 	var f serviceFlags
-	install, uninstall := serviceInstall(c, &f), serviceUninstall(c, &f)
+	install, uninstall := c.installCommand(&f), c.uninstallCommand(&f)
 	install.Flags().BoolVar(&f.noStart, "no-start", false, "do not start it")
 	install.Flags().BoolVar(&f.noEnable, "no-enable", false, "do not enable it for the next login")
 	install.Flags().Bool("start", true, "start it (default)")
