@@ -38,7 +38,15 @@ type agentFlags struct {
 	given                           bool // message is the question itself, also if it is -
 }
 
-func agentCommand(c *command) *cobra.Command {
+// agentCommand is nanobot agent.
+type agentCommand struct {
+	*console
+	home          *home
+	bots          *bots
+	conversations *conversations
+}
+
+func (c *agentCommand) command() *cobra.Command {
 	var f agentFlags
 	cmd := &cobra.Command{
 		Use:   "agent [message]",
@@ -81,7 +89,7 @@ commands such as /new and /model.`,
 				return usageError{errors.New("--continue and --resume are for chats; with -m use --session NAME")}
 			}
 			if f.message != "" {
-				return oneShot(cmd.Context(), c, f)
+				return c.oneShot(cmd.Context(), f)
 			}
 			if f.proceed && f.resume || f.session != "" && (f.proceed || f.resume) {
 				return usageError{errors.New("use one of --continue, --resume and --session")}
@@ -89,7 +97,7 @@ commands such as /new and /model.`,
 			if f.json || len(f.files) > 0 {
 				return usageError{errors.New("--json and --file need a message: nanobot agent -m \"...\"")}
 			}
-			return converse(cmd.Context(), c, f)
+			return c.converse(cmd.Context(), f)
 		},
 	}
 	fl := cmd.Flags()
@@ -112,7 +120,7 @@ commands such as /new and /model.`,
 	return cmd
 }
 
-func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l *config.Loaded) tui.Options {
+func (c *agentCommand) tuiOptions(bot *nanobot.Bot, f agentFlags, talk conversation, l *config.Loaded) tui.Options {
 	cfg := l.Config
 	return tui.Options{
 		Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
@@ -135,7 +143,7 @@ func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l
 	}
 }
 
-func oneShot(ctx context.Context, c *command, f agentFlags) error {
+func (c *agentCommand) oneShot(ctx context.Context, f agentFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	question := f.message
@@ -148,11 +156,11 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	if err := checkFiles(f.files); err != nil {
 		return err
 	}
-	loaded, err := c.read()
+	loaded, err := c.home.read()
 	if err != nil {
 		return err
 	}
-	talk, err := conversationOf(ctx, c, f, loaded)
+	talk, err := c.conversations.choose(ctx, f, loaded)
 	if err != nil {
 		return err
 	}
@@ -167,16 +175,16 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	}
 	defer bot.Close() //nolint:errcheck // always nil
 	if !f.json {
-		c.warn(loaded)
-		c.firstLook(loaded)
+		c.home.warn(loaded)
+		c.home.firstLook(loaded)
 		for _, n := range slices.Concat(bot.Notes(), talk.notes) {
 			fmt.Fprintln(c.Err, c.known(n))
 		}
 	}
-	if canRemind(c, f, talk) && !f.json {
-		showMail(ctx, c, loaded, talk)
+	if c.canRemind(f, talk) && !f.json {
+		c.showMail(ctx, loaded, talk)
 	}
-	o := tuiOptions(c, bot, f, talk, loaded)
+	o := c.tuiOptions(bot, f, talk, loaded)
 	o.Message = question
 	for _, name := range f.files {
 		m, err := bot.Attach(name)
@@ -192,15 +200,15 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := await(ctx, c, bot, f.json, late); err != nil {
+	if err := c.await(ctx, bot, f.json, late); err != nil {
 		return err
 	}
-	finishMemory(ctx, c, bot, f)
+	c.finishMemory(ctx, bot, f)
 	t := sum.Final.Turn
 	if t == nil {
 		return nil
 	}
-	c.logger().InfoContext(ctx, "turn ended", "turn", t.ID, "session", t.SessionKey, "stop", t.StopReason, "dur_ms", t.DurationMS,
+	c.home.logger().InfoContext(ctx, "turn ended", "turn", t.ID, "session", t.SessionKey, "stop", t.StopReason, "dur_ms", t.DurationMS,
 		"requests", t.Iterations, "tools", t.Tools, "prompt_tokens", t.Usage.Prompt, "completion_tokens", t.Usage.Completion)
 	if t.Error != "" {
 		return failure{kindCode(llm.Kind(t.ErrorKind))} // told by the final event
@@ -243,7 +251,7 @@ func deliverTo(late chan<- bus.Outbound, skip ...bus.Kind) nanobot.Option {
 }
 
 // await waits for the subagents a question started and shows what they bring.
-func await(ctx context.Context, c *command, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
+func (c *agentCommand) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
 	if bot.Working() == 0 {
 		return nil
 	}
@@ -299,14 +307,14 @@ func readQuestion(in io.Reader) (string, error) {
 var errNoQuestion = errors.New("standard input was empty; nothing to answer")
 
 // converse is the interactive mode.
-func converse(ctx context.Context, c *command, f agentFlags) error {
+func (c *agentCommand) converse(ctx context.Context, f agentFlags) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	loaded, err := c.read()
+	loaded, err := c.home.read()
 	if err != nil {
 		return err
 	}
-	talk, err := conversationOf(ctx, c, f, loaded)
+	talk, err := c.conversations.choose(ctx, f, loaded)
 	if err != nil {
 		return err
 	}
@@ -315,7 +323,7 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 	late := make(chan bus.Outbound, 64) // what does not fit is in the session
 	deliver := deliverTo(late, bus.ToolOutput, bus.Used)
 	opts := []nanobot.Option{deliver, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() })}
-	reminds := canRemind(c, f, talk)
+	reminds := c.canRemind(f, talk)
 	if reminds {
 		opts = append(opts, nanobot.WithReminders(func(r nanobot.Route) bool { return r.Channel == "cli" }))
 	}
@@ -323,16 +331,16 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	c.warn(loaded)
-	c.firstLook(loaded)
+	c.home.warn(loaded)
+	c.home.firstLook(loaded)
 	interrupts := make(chan os.Signal, 1) // one pending Ctrl-C is enough
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	def := loaded.Config.Agents.Defaults
-	o := tuiOptions(c, bot, f, talk, loaded)
+	o := c.tuiOptions(bot, f, talk, loaded)
 	o.Ask, o.Interrupts, o.Late = c.gently(o.Ask), interrupts, late
 	o.History = datadir.History.In(bot.DataDir(), "cli_history")
-	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: greeting(c, bot, talk)}
+	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot, talk)}
 	for _, cmd := range app.Commands(app.Options{}) {
 		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: c.in(cmd.Help)})
 	}
@@ -341,7 +349,7 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 	closeMail := func() {}
 	if reminds {
 		reminders.Go(func() { bot.KeepTime(keep) })
-		m := openMail(ctx, c, loaded, talk)
+		m := c.openMail(ctx, loaded, talk)
 		o.Shown, closeMail = m.shown, m.close
 		reminders.Go(func() { m.deliver(keep, late) })
 	}
@@ -351,13 +359,13 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 	closeMail()
 	if !restart {
 		leave, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
-		finishMemory(leave, c, bot, f)
-		dreamIfDue(leave, c, bot)
+		c.finishMemory(leave, bot, f)
+		c.dreamIfDue(leave, bot)
 		stop()
 	}
 	cerr := bot.Close()
 	if restart {
-		return restartProgram(c, f, talk)
+		return c.restart(f, talk)
 	}
 	if errors.Is(err, context.Canceled) {
 		err = nil // the program was asked to end
@@ -368,13 +376,13 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 // canRemind reports whether a chat runs the jobs that were made in the terminal: a
 // person must sit at it, and it must be a chat of the terminal and not a look
 // into that of a platform.
-func canRemind(c *command, f agentFlags, talk conversation) bool {
+func (c *agentCommand) canRemind(f agentFlags, talk conversation) bool {
 	at := c.tui()
 	return at.InTTY && at.OutTTY && f.record == "" && tui.Route(talk.key).Channel == "cli"
 }
 
 // greeting is shown above the first prompt.
-func greeting(c *command, bot *nanobot.Bot, talk conversation) []string {
+func (c *agentCommand) greeting(bot *nanobot.Bot, talk conversation) []string {
 	hints := slices.Clone(talk.notes)
 	for _, n := range bot.Notes() {
 		hints = append(hints, c.known(n))
@@ -389,9 +397,9 @@ func greeting(c *command, bot *nanobot.Bot, talk conversation) []string {
 // restartEnv carries the time of a /restart over to the new process.
 const restartEnv = "NANOBOT_RESTART_STARTED_AT"
 
-// restartProgram replaces this process by a fresh one with the same arguments, in the
+// restart replaces this process by a fresh one with the same arguments, in the
 // same conversation.
-func restartProgram(c *command, f agentFlags, talk conversation) error {
+func (c *agentCommand) restart(f agentFlags, talk conversation) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
@@ -400,21 +408,21 @@ func restartProgram(c *command, f agentFlags, talk conversation) error {
 	env = append(env, fmt.Sprintf("%s=%.3f", restartEnv, float64(time.Now().UnixMilli())/1000))
 	args := slices.DeleteFunc(slices.Clone(os.Args), func(a string) bool { return a == "--continue" || a == "--resume" })
 	if f.implied {
-		args = chatCommand(c, os.Args[0])
+		args = c.arguments(os.Args[0])
 	}
 	return exited(daemon.ReplaceProcess(exe, append(args, "--session="+talk.key), env))
 }
 
-// chatCommand is the command line of a chat that another command opened.
-func chatCommand(c *command, program string) []string {
+// arguments is the command line of a chat that another command opened.
+func (c *agentCommand) arguments(program string) []string {
 	args := []string{program, "agent"}
-	if c.configPath != "" {
-		args = append(args, "--config="+c.configPath)
+	if c.home.configPath != "" {
+		args = append(args, "--config="+c.home.configPath)
 	}
-	if c.workspace != "" {
-		args = append(args, "--workspace="+c.workspace)
+	if c.home.workspace != "" {
+		args = append(args, "--workspace="+c.home.workspace)
 	}
-	if c.logs {
+	if c.home.logs {
 		args = append(args, "--logs")
 	}
 	return args

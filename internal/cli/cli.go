@@ -27,33 +27,19 @@ type Stdio struct {
 	Now          func() time.Time // nil is time.Now; for simulations
 }
 
-// command carries what every subcommand needs.
-type command struct {
+// program is the command line of one call.
+type program struct {
 	*console
-	*home
-	stores   *stores
-	folders  *folders
-	bots     *bots
-	settings *settings
-	signins  *signins
+	home     *home
 	version  bool
 	misnamed error // help was wanted for a command that does not exist
 }
 
-// newCommand makes the commands of a call. Flags may name another configuration and
+// newProgram makes the command line of a call. Flags may name another configuration and
 // workspace than it begins with.
-func newCommand(io Stdio, configPath, workspace string) *command {
+func newProgram(io Stdio, configPath, workspace string) *program {
 	c := newConsole(io)
-	h := &home{console: c, configPath: configPath, workspace: workspace}
-	return &command{
-		console:  c,
-		home:     h,
-		stores:   &stores{c, h},
-		folders:  &folders{c, h},
-		bots:     &bots{c, h},
-		settings: &settings{c, h},
-		signins:  &signins{c, h},
-	}
+	return &program{console: c, home: &home{console: c, configPath: configPath, workspace: workspace}}
 }
 
 // Main runs the command line and returns the exit code.
@@ -61,22 +47,22 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	if io.Now == nil {
 		io.Now = time.Now
 	}
-	c := newCommand(io, "", "")
-	root := c.root(args)
+	p := newProgram(io, "", "")
+	root := p.root(args)
 	root.SetArgs(args)
 	root.SetIn(io.In)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		err = c.misnamed
+		err = p.misnamed
 	}
 	if err == nil {
 		return exitOK
 	}
 	code := exitCode(err)
 	if _, told := errors.AsType[failure](err); !told {
-		fmt.Fprintln(io.Err, "nanobot: "+phrase.Recognize(c.language, strings.TrimSpace(describe(err))))
+		fmt.Fprintln(io.Err, "nanobot: "+phrase.Recognize(p.language, strings.TrimSpace(describe(err))))
 	}
 	return code
 }
@@ -84,7 +70,7 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 // root makes the command tree for a call. Where the first argument names a
 // command that one is made alone: all the others, with their flags and texts,
 // take longer than most of them run.
-func (c *command) root(args []string) *cobra.Command {
+func (p *program) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nanobot",
 		Short: "A personal AI agent that lives in your terminal",
@@ -101,21 +87,21 @@ key from the environment, a model server on this machine, or a built-in demo.`,
   nanobot status                                what is set up, which model answers`,
 		SilenceErrors: true, SilenceUsage: true, Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.version {
-				cmd.Println("nanobot " + nanobot.Version())
+			if p.version {
+				fmt.Fprintln(p.Out, "nanobot "+nanobot.Version())
 				return nil
 			}
-			return firstContact(c, cmd)
+			return p.onboard(p.agent()).firstContact(cmd)
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVarP(&c.configPath, "config", "c", "", "configuration `file` (default ~/.nanobot/config.json)")
-	f.StringVarP(&c.workspace, "workspace", "w", "", "`folder` of the agent's memory and files (default ~/.nanobot/workspace); it then works there, not in the folder of the start")
-	f.BoolVar(&c.logs, "logs", false, "write logs to standard error")
-	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs (default)")
+	f.StringVarP(&p.home.configPath, "config", "c", "", "configuration `file` (default ~/.nanobot/config.json)")
+	f.StringVarP(&p.home.workspace, "workspace", "w", "", "`folder` of the agent's memory and files (default ~/.nanobot/workspace); it then works there, not in the folder of the start")
+	f.BoolVar(&p.home.logs, "logs", false, "write logs to standard error")
+	f.BoolVar(&p.home.noLogs, "no-logs", false, "write no logs (default)")
 	_ = f.MarkHidden("no-logs") // it exists
-	root.Flags().BoolVarP(&c.version, "version", "v", false, "print the version")
-	all := c.nouns()
+	root.Flags().BoolVarP(&p.version, "version", "v", false, "print the version")
+	all := p.nouns()
 	if i := slices.IndexFunc(all, func(n noun) bool { return len(args) > 0 && n.name == args[0] }); i >= 0 {
 		all = all[i : i+1]
 		root.CompletionOptions.DisableDefaultCmd = true
@@ -123,8 +109,8 @@ key from the environment, a model server on this machine, or a built-in demo.`,
 	for _, n := range all {
 		root.AddCommand(n.build())
 	}
-	teach(root, &c.misnamed)
-	speak(root, c.language)
+	teach(root, &p.misnamed)
+	speak(root, p.language)
 	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd { // the shell shows the help
 		translateHelp(root, languageOf(root))
 	}
@@ -137,43 +123,63 @@ type noun struct {
 	build func() *cobra.Command
 }
 
+// agent makes nanobot agent, which the call without a command opens, too.
+func (p *program) agent() *agentCommand {
+	bots := &bots{p.console, p.home}
+	talks := &conversations{p.console, p.home, &folders{p.console, p.home}}
+	return &agentCommand{p.console, p.home, bots, talks}
+}
+
+func (p *program) onboard(agent *agentCommand) *onboardCommand {
+	return &onboardCommand{p.console, p.home, &settings{p.console, p.home}, &signins{p.console, p.home}, agent}
+}
+
 // nouns are the commands of the first level, in the order of the help.
-func (c *command) nouns() []noun {
-	accounts := &channelAccounts{c.console, c.home}
-	service := &serviceCommand{c.console, c.home}
-	gateways := &gatewayCommand{c.console, c.home, service}
+func (p *program) nouns() []noun {
+	c, h := p.console, p.home
+	stores := &stores{c, h}
+	folders := &folders{c, h}
+	bots := &bots{c, h}
+	settings := &settings{c, h}
+	signins := &signins{c, h}
+	accounts := &channelAccounts{c, h}
+
+	agent := p.agent()
+	service := &serviceCommand{c, h}
+	gateway := &gatewayCommand{c, h, service}
+
 	return []noun{
-		{"agent", func() *cobra.Command { return agentCommand(c) }},
-		{"gateway", gateways.command},
-		{"web", (&webCommand{c.console, c.home, gateways}).command},
-		{"onboard", func() *cobra.Command { return onboardCommand(c) }},
-		{"status", (&statusCommand{c.console, c.home, c.folders}).command},
-		{"sessions", (&sessionsCommand{c.console, c.stores}).command},
-		{"migrate", (&migrateCommand{c.console, c.home}).command},
-		{"trust", (&trustCommand{c.console, c.home}).command},
-		{"memory", (&memoryCommand{c.console, c.home, c.stores}).command},
-		{"dream", func() *cobra.Command { return dreamCommand(c) }},
-		{"undo", (&undoCommand{c.console, c.home, c.stores}).command},
-		{"config", (&configCommand{c.console, c.home, c.settings}).command},
-		{"keys", (&keysCommand{c.console, c.home, c.settings}).command},
-		{"provider", (&providerCommand{c.console, c.home, c.settings, c.signins}).command},
-		{"models", (&modelsCommand{c.console, c.home}).command},
-		{"usage", (&usageCommand{c.console, c.home}).command},
-		{"replay", (&replayCommand{c.console, c.home}).command},
-		{"transcribe", (&transcribeCommand{c.console, c.home}).command},
-		{"mcp", (&mcpCommand{c.console, c.home, c.stores, c.bots, c.settings}).command},
-		{"skill", (&skillCommand{c.console, c.home}).command},
-		{"channels", (&channelsCommand{c.console, c.home, accounts}).command},
-		{"pairing", (&pairingCommand{c.console, c.home}).command},
-		{"doctor", (&doctorCommand{c.console, c.home, c.folders}).command},
-		{"version", func() *cobra.Command { return versionCommand(c.console) }},
+		{"agent", agent.command},
+		{"gateway", gateway.command},
+		{"web", (&webCommand{c, h, gateway}).command},
+		{"onboard", p.onboard(agent).command},
+		{"status", (&statusCommand{c, h, folders}).command},
+		{"sessions", (&sessionsCommand{c, stores}).command},
+		{"migrate", (&migrateCommand{c, h}).command},
+		{"trust", (&trustCommand{c, h}).command},
+		{"memory", (&memoryCommand{c, h, stores}).command},
+		{"dream", (&dreamCommand{c, bots}).command},
+		{"undo", (&undoCommand{c, h, stores}).command},
+		{"config", (&configCommand{c, h, settings}).command},
+		{"keys", (&keysCommand{c, h, settings}).command},
+		{"provider", (&providerCommand{c, h, settings, signins}).command},
+		{"models", (&modelsCommand{c, h}).command},
+		{"usage", (&usageCommand{c, h}).command},
+		{"replay", (&replayCommand{c, h}).command},
+		{"transcribe", (&transcribeCommand{c, h}).command},
+		{"mcp", (&mcpCommand{c, h, stores, bots, settings}).command},
+		{"skill", (&skillCommand{c, h}).command},
+		{"channels", (&channelsCommand{c, h, accounts}).command},
+		{"pairing", (&pairingCommand{c, h}).command},
+		{"doctor", (&doctorCommand{c, h, folders}).command},
+		{"version", func() *cobra.Command { return versionCommand(c) }},
 		{"service", service.command},
-		{"health", (&healthCommand{c.console, c.home}).command},
-		{"backup", (&backupCommand{c.console, c.home}).command},
-		{"cron", (&cronCommand{c.console, c.home, c.stores}).command},
-		{"trigger", (&triggerCommand{c.console, c.stores}).command},
-		{"serve", (&serveCommand{c.console, c.home}).command},
-		{"plugins", (&pluginsCommand{c.console, c.home}).command},
+		{"health", (&healthCommand{c, h}).command},
+		{"backup", (&backupCommand{c, h}).command},
+		{"cron", (&cronCommand{c, h, stores}).command},
+		{"trigger", (&triggerCommand{c, stores}).command},
+		{"serve", (&serveCommand{c, h}).command},
+		{"plugins", (&pluginsCommand{c, h}).command},
 	}
 }
 
@@ -214,12 +220,5 @@ func exactArgs(n int) cobra.PositionalArgs {
 			return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
 		}
 		return nil
-	}
-}
-
-// complete offers a shell the names that fit what was typed.
-func (c *command) complete(names func(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return names(c, cmd, args, typed)
 	}
 }

@@ -101,7 +101,7 @@ func TestFailing(t *testing.T) {
 // Every command says what it does, shows an example and explains its flags.
 func TestHelpTeaches(t *testing.T) {
 	t.Parallel()
-	c := newCommand(Stdio{}, "", "")
+	c := newProgram(Stdio{}, "", "")
 	root := c.root(nil)
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
@@ -142,7 +142,7 @@ func TestCommandAlone(t *testing.T) {
 		writeHelp(&b, cmd)
 		return b.String()
 	}
-	c := newCommand(Stdio{}, "", "")
+	c := newProgram(Stdio{}, "", "")
 	whole := c.root(nil)
 	for _, e := range c.nouns() {
 		alone := c.root([]string{e.name, "x"})

@@ -47,9 +47,16 @@ func (t conversation) close() error {
 	return t.release()
 }
 
-// conversationOf chooses the conversation of a call and the folder it works in.
-func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loaded) (conversation, error) {
-	ws, err := c.workspaceOf(l)
+// conversations chooses what a call of nanobot agent talks in.
+type conversations struct {
+	*console
+	home    *home
+	folders *folders
+}
+
+// choose chooses the conversation of a call and the folder it works in.
+func (c *conversations) choose(ctx context.Context, f agentFlags, l *config.Loaded) (conversation, error) {
+	ws, err := c.home.workspaceOf(l)
 	if err != nil {
 		return conversation{}, err
 	}
@@ -65,7 +72,7 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 	if f.session == "" && !f.proceed && !f.resume && (f.message != "" || !at.InTTY) {
 		return talk, nil
 	}
-	past, err := app.OpenSessions(ctx, l, ws, c.logger())
+	past, err := app.OpenSessions(ctx, l, ws, c.home.logger())
 	if err != nil {
 		return talk, err
 	}
@@ -79,7 +86,7 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 		}
 		return talk, nil
 	case f.resume:
-		if talk.key, err = chooseSession(ctx, c, past, here); err != nil {
+		if talk.key, err = c.ask(ctx, past, here); err != nil {
 			return talk, err
 		}
 		return talk.join(ctx, past)
@@ -90,7 +97,7 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 		}
 		talk.notes = append(talk.notes, c.in("There is no earlier conversation in this folder."))
 	}
-	state := app.State(l, c.logger())
+	state := app.State(l, c.home.logger())
 	talk.key, talk.release = newSession(ctx, past, state, here, c.Now())
 	talk.fresh = true
 	talk.notes = append(talk.notes, c.in("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, c.short(cmp.Or(here, ws))))
@@ -187,8 +194,8 @@ func recent(ctx context.Context, past *session.Store, folder string, most int) [
 // maxChoices bounds the list of conversations.
 const maxChoices = 20
 
-// chooseSession lets the user pick a conversation: those of the folder first.
-func chooseSession(ctx context.Context, c *command, past *session.Store, here string) (string, error) {
+// ask lets the user pick a conversation: those of the folder first.
+func (c *conversations) ask(ctx context.Context, past *session.Store, here string) (string, error) {
 	list := recent(ctx, past, here, maxChoices)
 	all, _ := past.List(ctx) // as in recent
 	for _, info := range all {
@@ -199,7 +206,7 @@ func chooseSession(ctx context.Context, c *command, past *session.Store, here st
 	if len(list) == 0 {
 		return "", usageError{errors.New("there is no earlier conversation; start one with: nanobot agent")}
 	}
-	w := newTable(c.Out)
+	w := c.table()
 	for i, info := range list {
 		dir, _ := folderOf(ctx, past, info.Key)
 		w.row(strconv.Itoa(i+1), info.Key, info.Updated.Local().Format("2006-01-02 15:04"),

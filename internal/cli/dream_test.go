@@ -41,7 +41,7 @@ func TestMemoryWithoutGateway(t *testing.T) {
 			}
 			return string(b)
 		}
-		c := newCommand(Stdio{Now: time.Now, In: files[0], Out: files[1], Err: files[2], Env: []string{"NANOBOT_HOME=" + dir}}, file, "")
+		c := newProgram(Stdio{Now: time.Now, In: files[0], Out: files[1], Err: files[2], Env: []string{"NANOBOT_HOME=" + dir}}, file, "")
 		cmd := build(t, c, name)
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true

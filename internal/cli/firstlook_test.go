@@ -79,8 +79,8 @@ func TestSecurityFixClosesATakenOverConfiguration(t *testing.T) {
 	defer null.Close()
 	run := func(args ...string) (string, error) {
 		out := newPrinted(t)
-		c := newCommand(Stdio{Now: time.Now, In: null, Out: out.File, Err: out.File, Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}}, file, filepath.Join(dir, "ws"))
-		cmd := (&doctorCommand{c.console, c.home, c.folders}).securityCommand()
+		c := newProgram(Stdio{Now: time.Now, In: null, Out: out.File, Err: out.File, Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}}, file, filepath.Join(dir, "ws"))
+		cmd := (&doctorCommand{c.console, c.home, &folders{c.console, c.home}}).securityCommand()
 		cmd.SetOut(out)
 		cmd.SetErr(out)
 		cmd.SetArgs(args)

@@ -22,21 +22,6 @@ func words(cmd *cobra.Command, english string, args ...any) string {
 	return phrase.In(languageOf(cmd), english, args...)
 }
 
-// known is command.known for what knows its command only.
-func known(cmd *cobra.Command, english string) string {
-	return phrase.Recognize(languageOf(cmd), english)
-}
-
-// say prints a sentence where the answer of a command goes.
-func say(cmd *cobra.Command, english string, args ...any) {
-	cmd.Print(words(cmd, english, args...))
-}
-
-// sayErr prints a sentence where warnings and notes go.
-func sayErr(cmd *cobra.Command, english string, args ...any) {
-	cmd.PrintErr(words(cmd, english, args...))
-}
-
 // speak makes the commands of a tree speak a language. There is nothing to do for English.
 func speak(root *cobra.Command, language string) {
 	if language == "" || language == phrase.English {

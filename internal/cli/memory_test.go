@@ -77,7 +77,7 @@ func (r *remembering) run(args ...string) (string, error) {
 	}
 	defer null.Close()
 	out := newPrinted(r.t)
-	c := newCommand(Stdio{Now: time.Now, In: null, Out: out.File, Err: out.File, Env: r.env()}, "", r.ws)
+	c := newProgram(Stdio{Now: time.Now, In: null, Out: out.File, Err: out.File, Env: r.env()}, "", r.ws)
 	cmd := build(r.t, c, "memory")
 	cmd.SetOut(out)
 	cmd.SetErr(out)
@@ -183,7 +183,7 @@ func TestMemoryOfAnEmptyHome(t *testing.T) {
 	t.Parallel()
 	run := func(ws string, args ...string) (string, error) {
 		out := newPrinted(t)
-		c := newCommand(Stdio{Now: time.Now, Out: out.File, Err: out.File, Env: []string{"NANOBOT_HOME=" + t.TempDir()}}, "", ws)
+		c := newProgram(Stdio{Now: time.Now, Out: out.File, Err: out.File, Env: []string{"NANOBOT_HOME=" + t.TempDir()}}, "", ws)
 		cmd := build(t, c, "memory")
 		if args[0] == "undo" {
 			cmd, args = build(t, c, "undo"), args[1:]
@@ -256,7 +256,7 @@ func TestMemoryEditYieldsToOthers(t *testing.T) {
 	r := newRemembering(t)
 	editor := filepath.Join(r.home, "editor.sh")
 	r.put("editor.sh", "#!/bin/sh\necho mine >> \"$1\"\necho theirs >> "+filepath.Join(r.ws, "USER.md")+"\n")
-	c := newCommand(Stdio{Now: time.Now, Env: append(r.env(), "PATH="+os.Getenv("PATH"), "EDITOR=sh "+editor)}, "", r.ws)
+	c := newProgram(Stdio{Now: time.Now, Env: append(r.env(), "PATH="+os.Getenv("PATH"), "EDITOR=sh "+editor)}, "", r.ws)
 	cmd := build(t, c, "memory")
 	cmd.SetArgs([]string{"edit", "user"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

@@ -207,7 +207,7 @@ func TestModelsOfOllama(t *testing.T) {
 func TestProviderAndModelsHelp(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"provider", "models"} {
-		cmd := build(t, newCommand(Stdio{}, "", ""), name)
+		cmd := build(t, newProgram(Stdio{}, "", ""), name)
 		for _, sub := range cmd.Commands() {
 			if sub.Short == "" || sub.Example == "" {
 				t.Errorf("%s %s has no description or example", cmd.Name(), sub.Name())

@@ -19,8 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 )
 
@@ -331,15 +329,12 @@ func looking(t *testing.T, address string, env ...string) (*setup, *printed) {
 	}
 	t.Cleanup(func() { _ = in.Close() })
 	out := newPrinted(t)
-	c := newCommand(Stdio{Now: time.Now, In: in, Out: out.File, Err: out.File, Env: append(env, "NANOBOT_HOME="+dir, "HOME="+dir, "NANOBOT_NO_KEYRING=1", "OLLAMA_HOST="+address)}, "", "")
-	loaded, err := c.read()
+	c := newProgram(Stdio{Now: time.Now, In: in, Out: out.File, Err: out.File, Env: append(env, "NANOBOT_HOME="+dir, "HOME="+dir, "NANOBOT_NO_KEYRING=1", "OLLAMA_HOST="+address)}, "", "")
+	loaded, err := c.home.read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := &cobra.Command{}
-	cmd.SetOut(out)
-	cmd.SetContext(t.Context())
-	s := newSetup(c, cmd, loaded, onboardFlags{})
+	s := c.onboard(c.agent()).newSetup(loaded, onboardFlags{})
 	s.look = time.Minute // of a busy machine
 	return s, out
 }

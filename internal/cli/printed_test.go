@@ -9,7 +9,7 @@ import (
 )
 
 // build makes a command of the first level alone.
-func build(t *testing.T, c *command, name string) *cobra.Command {
+func build(t *testing.T, c *program, name string) *cobra.Command {
 	t.Helper()
 	for _, n := range c.nouns() {
 		if n.name == name {

@@ -19,7 +19,7 @@ func runCommand(t *testing.T, config string, env []string, name string, args ...
 		t.Fatal(err)
 	}
 	stdout, stderr := newPrinted(t), newPrinted(t)
-	c := newCommand(Stdio{Now: time.Now, Out: stdout.File, Err: stderr.File, Env: env}, file, "")
+	c := newProgram(Stdio{Now: time.Now, Out: stdout.File, Err: stderr.File, Env: env}, file, "")
 	cmd := build(t, c, name)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetOut(stdout)

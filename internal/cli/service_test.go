@@ -53,11 +53,11 @@ func installed(t *testing.T, host, path string) (*serviceCommand, daemon.Manager
 	home := t.TempDir()
 	env := []string{"HOME=" + home, "PATH=" + path}
 	out := newPrinted(t)
-	c := newCommand(Stdio{Now: time.Now, Env: env, Out: out.File, Err: newPrinted(t).File}, filepath.Join(home, "data", "config.json"), "")
-	if err := os.Mkdir(filepath.Dir(c.configPath), 0o700); err != nil {
+	c := newProgram(Stdio{Now: time.Now, Env: env, Out: out.File, Err: newPrinted(t).File}, filepath.Join(home, "data", "config.json"), "")
+	if err := os.Mkdir(filepath.Dir(c.home.configPath), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(c.configPath, []byte("{}"), 0o600); err != nil {
+	if err := os.WriteFile(c.home.configPath, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return &serviceCommand{c.console, c.home}, daemon.Manager{OS: host, UID: 1000, Home: home, Name: "nanobot", Env: env}, out

@@ -24,7 +24,7 @@ func transcribeOf(t *testing.T, settings string, args ...string) (stdout, stderr
 		}
 	}
 	out, told := newPrinted(t), newPrinted(t)
-	c := newCommand(Stdio{Now: time.Now, Out: out.File, Err: told.File, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}, "", "")
+	c := newProgram(Stdio{Now: time.Now, Out: out.File, Err: told.File, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}, "", "")
 	cmd := build(t, c, "transcribe")
 	cmd.SetOut(out)
 	cmd.SetErr(out)

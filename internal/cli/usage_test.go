@@ -35,7 +35,7 @@ func usageOf(t *testing.T, log string, args ...string) (string, error) {
 		}
 	}
 	out := newPrinted(t)
-	c := newCommand(Stdio{Now: time.Now, Out: out.File, Err: out.File, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}, "", "")
+	c := newProgram(Stdio{Now: time.Now, Out: out.File, Err: out.File, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}, "", "")
 	cmd := build(t, c, "usage")
 	cmd.SetOut(out)
 	cmd.SetErr(out)

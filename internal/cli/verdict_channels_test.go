@@ -25,7 +25,7 @@ func TestFailedChecks(t *testing.T) {
 			got = err.Error()
 		}
 		out := newPrinted(t)
-		call := newCommand(Stdio{Out: out.File}, "", "")
+		call := newProgram(Stdio{Out: out.File}, "", "")
 		(&channelAccounts{call.console, call.home}).printReport("slack", r)
 		if got != c.want || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %q, %q", name, got, out.String())
