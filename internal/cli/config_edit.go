@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
 func (c *configCommand) editCommand() *cobra.Command {
@@ -145,9 +144,4 @@ func (c *configCommand) restore(file, name string, copies []string) error {
 	}
 	c.say("%s is %s again\n", file, filepath.Base(name))
 	return nil
-}
-
-// setConfig changes one setting in a file and nothing else.
-func setConfig(file, path, value string) error {
-	return config.Edit(file, gateway.Sections(nil), func(f *config.File) error { return f.SetValue(path, value) })
 }

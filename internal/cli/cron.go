@@ -33,7 +33,7 @@ schedule. The gateway runs them and sees changes immediately.`,
   nanobot cron history 3f2a91bc`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.listCommand(), c.nextCommand(), c.historyCommand(), c.addCommand(), c.editCommand(), c.removeCommand(), c.enableCommand(true), c.enableCommand(false), c.runCommand())
+	cmd.AddCommand(c.listCommand(), c.nextCommand(), c.historyCommand(), c.addCommand(), c.editCommand(), c.removeCommand(), c.enableCommand(), c.disableCommand(), c.runCommand())
 	return cmd
 }
 

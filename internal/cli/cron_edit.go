@@ -224,33 +224,45 @@ func (c *cronCommand) removeCommand() *cobra.Command {
 	}
 }
 
-func (c *cronCommand) enableCommand(on bool) *cobra.Command {
-	verb, short := "disable", "Switch a job off"
-	if on {
-		verb, short = "enable", "Switch a job on"
-	}
-	off := !on
+func (c *cronCommand) enableCommand() *cobra.Command {
+	var off bool
 	cmd := &cobra.Command{
-		Use: verb + " ID", Short: short, Args: exactArgs(1), ValidArgsFunction: c.names,
-		Example: "  nanobot cron " + verb + " 3f2a91bc",
+		Use: "enable ID", Short: "Switch a job on", Args: exactArgs(1), ValidArgsFunction: c.names,
+		Example: "  nanobot cron enable 3f2a91bc",
 		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
-			now, err := j.Enable(cmd.Context(), job.ID, !off)
+			if off {
+				return c.disable(cmd.Context(), j, job)
+			}
+			now, err := j.Enable(cmd.Context(), job.ID, true)
 			if err != nil {
 				return err
-			}
-			if off {
-				c.say("Switched off %s: %s.\n", now.ID, printable(now.Name))
-				return nil
 			}
 			c.say("Switched on %s: %s; next: %s.\n", now.ID, printable(now.Name), c.next(j, &now))
 			return nil
 		}),
 	}
-	if on {
-		cmd.Flags().BoolVar(&off, "disable", false, "switch it off instead")
-		_ = cmd.Flags().MarkHidden("disable") // the old way; it exists
-	}
+	cmd.Flags().BoolVar(&off, "disable", false, "switch it off instead")
+	_ = cmd.Flags().MarkHidden("disable") // the old way; it exists
 	return cmd
+}
+
+func (c *cronCommand) disableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "disable ID", Short: "Switch a job off", Args: exactArgs(1), ValidArgsFunction: c.names,
+		Example: "  nanobot cron disable 3f2a91bc",
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+			return c.disable(cmd.Context(), j, job)
+		}),
+	}
+}
+
+func (c *cronCommand) disable(ctx context.Context, j *jobs, job *schedule.Job) error {
+	now, err := j.Enable(ctx, job.ID, false)
+	if err != nil {
+		return err
+	}
+	c.say("Switched off %s: %s.\n", now.ID, printable(now.Name))
+	return nil
 }
 
 func (c *cronCommand) runCommand() *cobra.Command {

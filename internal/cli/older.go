@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
@@ -102,28 +104,42 @@ func (c *pluginsCommand) command() *cobra.Command {
 			}
 			return w.Flush()
 		},
-	}, c.switchCommand("enable", true), c.switchCommand("disable", false))
+	}, c.enableCommand(), c.disableCommand())
 	return cmd
 }
 
-func (c *pluginsCommand) switchCommand(verb string, on bool) *cobra.Command {
+func (c *pluginsCommand) enableCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " NAME", Short: map[bool]string{true: "Switch a channel on", false: "Switch a channel off"}[on], Args: exactArgs(1),
-		Example: "  nanobot plugins " + verb + " telegram",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := gateway.KnownChannel(args[0]); err != nil {
-				return err
-			}
-			loaded, err := c.home.load()
-			if err != nil {
-				return err
-			}
-			path := "channels." + args[0] + ".enabled"
-			if err := setConfig(loaded.File, path, fmt.Sprint(on)); err != nil {
-				return err
-			}
-			c.say("Set %s to %t in %s\n", path, on, loaded.File)
-			return nil
-		},
+		Use: "enable NAME", Short: "Switch a channel on", Args: exactArgs(1),
+		Example: "  nanobot plugins enable telegram",
+		RunE:    func(_ *cobra.Command, args []string) error { return c.turn(args[0], true) },
 	}
+}
+
+func (c *pluginsCommand) disableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "disable NAME", Short: "Switch a channel off", Args: exactArgs(1),
+		Example: "  nanobot plugins disable telegram",
+		RunE:    func(_ *cobra.Command, args []string) error { return c.turn(args[0], false) },
+	}
+}
+
+// turn switches a channel on or off.
+func (c *pluginsCommand) turn(name string, on bool) error {
+	if err := gateway.KnownChannel(name); err != nil {
+		return err
+	}
+	loaded, err := c.home.load()
+	if err != nil {
+		return err
+	}
+	path := "channels." + name + ".enabled"
+	err = config.Edit(loaded.File, gateway.Sections(nil), func(f *config.File) error {
+		return f.SetValue(path, strconv.FormatBool(on))
+	})
+	if err != nil {
+		return err
+	}
+	c.say("Set %s to %t in %s\n", path, on, loaded.File)
+	return nil
 }

@@ -67,7 +67,7 @@ The message waits in the data folder until the gateway accepts it.`,
 	}
 	cmd.Flags().BoolVar(&trusted, "trusted", false, "treat the message as your own words; by default it is data, not instructions")
 	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "treat the message as untrusted (default)")
-	cmd.AddCommand(c.addCommand(), c.listCommand(), c.removeCommand(), c.secretCommand(), c.enableCommand(true), c.enableCommand(false))
+	cmd.AddCommand(c.addCommand(), c.listCommand(), c.removeCommand(), c.secretCommand(), c.enableCommand(), c.disableCommand())
 	return cmd
 }
 
@@ -179,20 +179,27 @@ a trigger also removes its key.`,
 	}
 }
 
-func (c *triggerCommand) enableCommand(on bool) *cobra.Command {
-	verb, short, done := "disable", "Switch a trigger off", "Switched off %s.\n"
-	if on {
-		verb = "enable"
-		short = "Switch a trigger on"
-		done = "Switched on %s.\n"
-	}
+func (c *triggerCommand) enableCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " ID", Short: short, Args: exactArgs(1), Example: "  nanobot trigger " + verb + " trg_AB23CD45",
+		Use: "enable ID", Short: "Switch a trigger on", Args: exactArgs(1), Example: "  nanobot trigger enable trg_AB23CD45",
 		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
-			if err := j.Triggers.Enable(cmd.Context(), args[0], on); err != nil {
+			if err := j.Triggers.Enable(cmd.Context(), args[0], true); err != nil {
 				return err
 			}
-			c.say(done, args[0])
+			c.say("Switched on %s.\n", args[0])
+			return nil
+		}),
+	}
+}
+
+func (c *triggerCommand) disableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "disable ID", Short: "Switch a trigger off", Args: exactArgs(1), Example: "  nanobot trigger disable trg_AB23CD45",
+		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
+			if err := j.Triggers.Enable(cmd.Context(), args[0], false); err != nil {
+				return err
+			}
+			c.say("Switched off %s.\n", args[0])
 			return nil
 		}),
 	}

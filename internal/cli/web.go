@@ -50,7 +50,7 @@ there and approve the digits it shows.`,
 	fl.BoolVar(&f.qr, "qr", false, "show the link as a QR code, for a phone")
 	fl.BoolVar(&f.code, "code", false, "show a code to type instead of a link")
 	fl.StringVar(&f.base, "url", "", "`address` of the pages as the browser reaches them")
-	cmd.AddCommand(c.devicesCommand(), c.decideCommand("approve", "Let a device sign in", true), c.decideCommand("deny", "Refuse a device", false), c.revokeCommand())
+	cmd.AddCommand(c.devicesCommand(), c.approveCommand(), c.denyCommand(), c.revokeCommand())
 	return cmd
 }
 
@@ -163,16 +163,30 @@ func (c *webCommand) printDevices(list control.Devices) error {
 	return t.Flush()
 }
 
-func (c *webCommand) decideCommand(verb, short string, allow bool) *cobra.Command {
+func (c *webCommand) approveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " DIGITS", Short: short, Args: cobra.ExactArgs(1),
-		Example: "  nanobot web " + verb + " 481516",
+		Use: "approve DIGITS", Short: "Let a device sign in", Args: cobra.ExactArgs(1),
+		Example: "  nanobot web approve 481516",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.change(cmd.Context(), control.Decision{Digits: strings.ReplaceAll(args[0], " ", ""), Allow: allow},
-				map[bool]string{true: "The device signs in now.", false: "The device is refused."}[allow])
+			allowed := control.Decision{Digits: withoutSpaces(args[0]), Allow: true}
+			return c.change(cmd.Context(), allowed, "The device signs in now.")
 		},
 	}
 }
+
+func (c *webCommand) denyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "deny DIGITS", Short: "Refuse a device", Args: cobra.ExactArgs(1),
+		Example: "  nanobot web deny 481516",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			denied := control.Decision{Digits: withoutSpaces(args[0])}
+			return c.change(cmd.Context(), denied, "The device is refused.")
+		},
+	}
+}
+
+// withoutSpaces returns digits as they are compared: a page shows them in groups.
+func withoutSpaces(digits string) string { return strings.ReplaceAll(digits, " ", "") }
 
 func (c *webCommand) revokeCommand() *cobra.Command {
 	return &cobra.Command{

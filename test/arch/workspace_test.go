@@ -58,6 +58,7 @@ var byPathAllowed = map[string]string{
 
 	"internal/guard/change/folders.go": "keeps its logs in the data folder",
 	"internal/guard/change/record.go":  "resolves paths for comparison only",
+	"internal/cli/conversation.go":     "looks whether the folder of a conversation is still there, and opens nothing in it",
 	"internal/cli/folders.go":          "looks at the folder that the user is in, which no file is opened through",
 	"internal/cli/trust.go":            "looks whether a name that the user typed exists",
 	"internal/cli/migrate_yaml.go":     "reads the configuration file that the user names and writes the new one beside it",
