@@ -48,7 +48,7 @@ func (c *channelsCommand) listCommand() *cobra.Command {
 configuration that use it. A second account is a second section, such as
 telegram.work.`,
 		Example: "  nanobot channels list\n  nanobot channels list --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			loaded, err := c.home.load()
 			if err != nil {
 				return err

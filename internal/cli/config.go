@@ -57,7 +57,7 @@ func (c *configCommand) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show", Short: "Print all settings in effect as JSON", Args: noArgs,
 		Example: "  nanobot config show\n  nanobot config show --set     only settings that are set",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			l, err := c.home.load()
 			if err != nil {
 				return err
@@ -76,7 +76,7 @@ func (c *configCommand) getCommand() *cobra.Command {
 		Use: "get PATH", Short: "Print the value of a setting or section", Args: exactArgs(1),
 		Example:           "  nanobot config get agents.defaults.model\n  nanobot config get gateway.heartbeat",
 		ValidArgsFunction: settingNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := c.home.load()
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ read from standard input, which keeps keys out of the shell history.`,
   nanobot config set channels.telegram.allowFrom '["123456789"]'
   pbpaste | nanobot config set providers.anthropic.apiKey -`,
 		ValidArgsFunction: settingNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			value := args[1]
 			if value == "-" {
 				const most = 1 << 20 // no setting is longer
@@ -138,7 +138,7 @@ func (c *configCommand) unsetCommand() *cobra.Command {
 		Use: "unset PATH", Short: "Remove one setting from the file", Args: exactArgs(1),
 		Example:           "  nanobot config unset agents.defaults.modelPreset",
 		ValidArgsFunction: settingNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			return c.settings.edit(args[0], dry, func(f *config.File) (string, error) {
 				found, err := f.Unset(args[0])
 				if err == nil && !found {
@@ -172,7 +172,7 @@ unknown and duplicate keys are errors too, and so are parts that would stay off
 because of a mistake in their section: channels, MCP servers and providers of
 search, pictures and speech.`,
 		Example: "  nanobot config validate\n  nanobot config validate ./config.json --strict\n  nanobot config validate --json",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			o := c.home.options()
 			o.Strict = strict
 			if len(args) > 0 {
@@ -231,7 +231,7 @@ func (c *configCommand) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors", Args: noArgs,
 		Example: "  nanobot config schema > nanobot.schema.json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			_, err := c.Out.Write(config.Schema(gateway.Sections(nil)))
 			return err
 		},
@@ -269,7 +269,7 @@ func (c *configCommand) explainCommand() *cobra.Command {
 overrides, down to the default. For a section, it explains every setting in it.`,
 		Example:           "  nanobot config explain agents.defaults.model\n  nanobot config explain providers",
 		ValidArgsFunction: settingNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			l, err := c.home.load()
 			if err != nil {
 				return err
@@ -317,7 +317,7 @@ func (c *configCommand) pathCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "path", Short: "Print the path of the configuration file", Args: noArgs,
 		Example: "  $EDITOR \"$(nanobot config path)\"",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			file, err := c.home.file()
 			if err != nil {
 				return err

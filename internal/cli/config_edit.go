@@ -83,7 +83,7 @@ func (c *configCommand) restoreCommand() *cobra.Command {
 newest first. With the name of a copy, or latest, it replaces the file with the
 copy and keeps the current version too. It refuses a copy that is not valid.`,
 		Example: "  nanobot config restore\n  nanobot config restore latest",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := c.home.file()
 			if err != nil {
 				return err

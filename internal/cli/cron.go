@@ -162,7 +162,7 @@ func (c *cronCommand) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history ID", Short: "Show the last runs of a job", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Example: "  nanobot cron history 3f2a91bc",
-		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+		RunE: c.withJob(func(_ *cobra.Command, j *jobs, job *schedule.Job) error {
 			return c.show(asJSON, job.State.RunHistory, func() error {
 				if len(job.State.RunHistory) == 0 {
 					c.say("It has not run yet.\n")

@@ -117,7 +117,7 @@ func (c *gatewayCommand) run(ctx context.Context, f gatewayFlags) error {
 		c.sayErr("nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
 	}
 	c.home.warn(loaded)
-	log, done := c.home.openLog(loaded, f)
+	log, done := c.home.openLog(loaded, f.verbose, f.mode == "foreground")
 	defer done()
 	crashes := daemon.OpenCrashes(datadir.Starts.In(loaded.DataDir))
 	o := c.options(loaded, f, log)

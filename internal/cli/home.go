@@ -223,9 +223,9 @@ func (h *home) runningGateway() (daemon.Instance, error) {
 
 // openLog opens the log of the gateway: a file that rotates, and standard
 // error for what a person in front of it should see.
-func (h *home) openLog(l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
+func (h *home) openLog(l *config.Loaded, verbose, foreground bool) (log *slog.Logger, done func()) {
 	cfg := l.Config.Gateway.Log
-	opts := daemon.LogOptions{Level: cfg.Level, Format: cfg.Format, Components: cfg.Components, Verbose: f.verbose}
+	opts := daemon.LogOptions{Level: cfg.Level, Format: cfg.Format, Components: cfg.Components, Verbose: verbose}
 	file, err := daemon.OpenLog(gateway.LogFile(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, h.Err)
 	if err != nil {
 		// A disk that cannot be written must not keep the gateway from saying so.
@@ -233,7 +233,7 @@ func (h *home) openLog(l *config.Loaded, f gatewayFlags) (log *slog.Logger, done
 		return slog.New(daemon.LogHandler(h.Err, opts)), func() {}
 	}
 	var w io.Writer = file
-	if h.logs && f.mode == "foreground" {
+	if h.logs && foreground {
 		w = io.MultiWriter(file, h.Err)
 	}
 	return slog.New(daemon.LogHandler(w, opts)), func() { _ = file.Close() } // every write was checked

@@ -64,7 +64,7 @@ func (c *keysCommand) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List stored keys and where they are, without their values", Args: noArgs,
 		Example: "  nanobot keys list\n  nanobot keys list --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			ring, err := c.open()
 			if err != nil {
 				return err

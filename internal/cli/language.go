@@ -11,7 +11,7 @@ import (
 )
 
 // languageNote is the annotation of the root command that holds the user's language:
-// what prints knows its command, and only that.
+// help is asked for by cobra, which knows nothing but the command.
 const languageNote = "language"
 
 // languageOf is the language of whoever called a command.

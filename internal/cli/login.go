@@ -101,7 +101,7 @@ func (c *providerCommand) statusCommand() *cobra.Command {
 		Use: "status", Short: "Show where you are signed in", Args: noArgs,
 		Long:    "status lists the providers that use a sign-in instead of a key. It contacts neither\nthem nor the keyring.",
 		Example: "  nanobot provider status\n  nanobot provider status --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			loaded, err := c.home.load()
 			if err != nil {
 				return err

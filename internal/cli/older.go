@@ -93,7 +93,7 @@ func (c *pluginsCommand) command() *cobra.Command {
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use: "list", Short: "List the channels and whether they are enabled", Args: noArgs, Example: "  nanobot plugins list",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			loaded, err := c.home.load()
 			if err != nil {
 				return err

@@ -372,7 +372,7 @@ func TestSetupShowsWhatWasFound(t *testing.T) {
 	if !ok || at >= len(found) {
 		t.Fatalf("ollama is entry %d, %v", at, ok)
 	}
-	if s.take(found[at]); !s.served || s.base != srv.URL+"/v1" {
+	if s.use(found[at]); !s.served || s.base != srv.URL+"/v1" {
 		t.Errorf("the server is at %q, found: %v", s.base, s.served)
 	}
 	if m, err := s.chooseAddress(t.Context()); m != passed || err != nil {

@@ -48,7 +48,7 @@ func (c *pairingCommand) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List waiting and paired people", Args: noArgs,
 		Example: "  nanobot pairing list\n  nanobot pairing list --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			p, err := c.open()
 			if err != nil {
 				return err

@@ -157,7 +157,7 @@ receives. It makes no requests.`,
   nanobot provider explain qwen3:8b
   nanobot provider explain gpt-5 --provider openrouter --json`,
 		ValidArgsFunction: c.home.completePresets,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			loaded, err := c.home.load()
 			if err != nil {
 				return err

@@ -51,7 +51,7 @@ func (c *serveCommand) run(ctx context.Context, where app.APIListen, verbose boo
 	if err != nil {
 		return err
 	}
-	log, done := c.home.openLog(loaded, gatewayFlags{mode: "foreground", verbose: verbose})
+	log, done := c.home.openLog(loaded, verbose, true)
 	defer done()
 	return app.ServeAPI(ctx, app.Options{
 		Config: c.home.options(), Workspace: c.home.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,

@@ -151,7 +151,7 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 	s.key = ""
 	s.doubted = false
 	s.served = false
-	if name := take(&s.flags.provider); name != "" {
+	if name := consume(&s.flags.provider); name != "" {
 		return onward, s.choose(name)
 	}
 	found := s.lookAround(ctx)
@@ -184,7 +184,7 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 		at, hits, ok := m.pick(typed)
 		switch {
 		case ok && at < len(found):
-			s.take(found[at])
+			s.use(found[at])
 			return onward, nil
 		case ok:
 			return onward, s.choose(m.items[at].name)
@@ -198,7 +198,7 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 	}
 }
 
-// choose takes a provider by its name, as it is set up now.
+// choose uses a provider by its name, as it is set up now.
 func (s *setup) choose(name string) error {
 	list, err := catalog.Survey(provider.MatchInput(s.loaded, s.getenv))
 	if err != nil {
@@ -211,11 +211,11 @@ func (s *setup) choose(name string) error {
 	if st := list[i]; st.Row.Auth != "" && !signin.Known(st.Name) {
 		return usageError{signin.Unknown(st.Name)}
 	}
-	s.take(discovery{Status: list[i]})
+	s.use(discovery{Status: list[i]})
 	return nil
 }
 
-func (s *setup) take(d discovery) {
+func (s *setup) use(d discovery) {
 	s.row = d.Row
 	s.block = d.Block
 	s.served = d.served
@@ -241,7 +241,7 @@ func unknownProvider(name string) error {
 
 // chooseAddress asks where a server is that has no address of its own.
 func (s *setup) chooseAddress(context.Context) (move, error) {
-	if given := take(&s.flags.base); given != "" {
+	if given := consume(&s.flags.base); given != "" {
 		s.base = given
 		return onward, checkAddress(given)
 	}
@@ -289,7 +289,7 @@ func checkAddress(base string) error {
 // giveKey asks for a key, or signs in, unless there is one.
 func (s *setup) giveKey(ctx context.Context) (move, error) {
 	s.key, s.keyless = "", false
-	if name := take(&s.flags.keyEnv); name != "" {
+	if name := consume(&s.flags.keyEnv); name != "" {
 		return onward, s.keyFrom(name)
 	}
 	if s.row.Auth != "" {
@@ -400,8 +400,8 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 	return onward, nil
 }
 
-// take returns a flag's value the first time.
-func take(flag *string) string {
+// consume returns a flag's value the first time.
+func consume(flag *string) string {
 	v := *flag
 	*flag = ""
 	return v

@@ -147,7 +147,7 @@ const modelPage = 15
 // chooseModel offers the provider's own models.
 func (s *setup) chooseModel(ctx context.Context) (move, error) {
 	s.model, s.window = "", 0
-	given := take(&s.flags.model)
+	given := consume(&s.flags.model)
 	offers, m, err := s.models(ctx)
 	if err != nil || ctx.Err() != nil {
 		return 0, err

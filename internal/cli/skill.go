@@ -94,7 +94,7 @@ func (c *skillCommand) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List skills with their source and missing requirements", Args: noArgs,
 		Example: "  nanobot skill list\n  nanobot skill list --json | jq -r '.[] | select(.available) | .name'",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			s, err := c.open()
 			if err != nil {
 				return err
@@ -125,7 +125,7 @@ func (c *skillCommand) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show a skill as the model reads it", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Example: "  nanobot skill show weather\n  nanobot skill show weather --json",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := c.open()
 			if err != nil {
 				return err
@@ -160,7 +160,7 @@ func (c *skillCommand) initCommand() *cobra.Command {
 		Long: `init creates skills/NAME/SKILL.md in the workspace from a template. NAME consists of
 lower-case letters and digits with single hyphens.`,
 		Example: "  nanobot skill init release-notes\n  nanobot skill init rotate-logs --description \"Rotate and compress old logs\"",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := c.open()
 			if err != nil {
 				return err
@@ -184,7 +184,7 @@ func (c *skillCommand) validateCommand() *cobra.Command {
 		Long: `validate checks a folder, an archive, or a skill by its name. It exits with 1 on
 errors; a warning means that the skill works, but perhaps not as intended.`,
 		Example: "  nanobot skill validate release-notes\n  nanobot skill validate ./my-skill --strict\n  nanobot skill validate download.zip --json",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			problems, err := c.validate(args[0])
 			if err != nil {
 				return err
@@ -246,7 +246,7 @@ func (c *skillCommand) packCommand() *cobra.Command {
 		Long: `pack writes the folder of a skill to NAME.skill, a zip archive. Identical files
 give identical archives. It does not pack a skill with errors.`,
 		Example: "  nanobot skill pack ~/.nanobot/workspace/skills/release-notes\n  nanobot skill pack ./my-skill -o /tmp/my-skill.zip",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0])
 			if err != nil {
 				return err
@@ -295,7 +295,7 @@ outside the archive, names that differ only in case, and more than 5,000 files
 or 10 MiB. The skill is labelled as third-party for the model, and the agent's tools
 cannot change it. Read it before you install it: the agent will follow it.`,
 		Example: "  nanobot skill install release-notes.skill\n  nanobot skill install ~/Downloads/notes.zip --force",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := c.open()
 			if err != nil {
 				return err
@@ -331,7 +331,7 @@ func (c *skillCommand) removeCommand() *cobra.Command {
 in the workspace, use --force. To disable built-in skills, use the setting
 agents.defaults.disabledSkills.`,
 		Example: "  nanobot skill remove release-notes",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := c.open()
 			if err != nil {
 				return err
