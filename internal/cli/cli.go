@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,14 +17,6 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 )
-
-// Stdio holds what a command talks to.
-type Stdio struct {
-	In, Out, Err *os.File
-	Env          []string
-	Dir          string           // the folder the program was started in; "" is the workspace
-	Now          func() time.Time // nil is time.Now; for simulations
-}
 
 // program is the command line of one call.
 type program struct {
@@ -203,22 +194,4 @@ func versionCommand(c *console) *cobra.Command {
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-// noArgs refuses arguments with the right exit code.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments, got %q\nSee: %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())}
-	}
-	return nil
-}
-
-// exactArgs wants n arguments named by the usage line.
-func exactArgs(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-		}
-		return nil
-	}
 }

@@ -6,13 +6,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/cli/tui"
 )
+
+// Stdio holds what a command talks to.
+type Stdio struct {
+	In, Out, Err *os.File
+	Env          []string
+	Dir          string           // the folder the program was started in; "" is the workspace
+	Now          func() time.Time // nil is time.Now; for simulations
+}
 
 // console is where the person who made the call reads and types, in their language.
 type console struct {

@@ -111,16 +111,6 @@ is not recorded yet, with two it shows the difference between them.`,
 	return cmd
 }
 
-// atMost allows up to n arguments.
-func atMost(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > n {
-			return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-		}
-		return nil
-	}
-}
-
 // commitError tells why a change cannot be used.
 func commitError(name string, err error) error {
 	switch {
