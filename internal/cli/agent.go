@@ -38,7 +38,15 @@ type agentFlags struct {
 	given                           bool // message is the question itself, also if it is -
 }
 
-func agentCommand(c *command) *cobra.Command {
+// agentCommand is nanobot agent.
+type agentCommand struct {
+	*console
+	home          *home
+	bots          *bots
+	conversations *conversations
+}
+
+func (c *agentCommand) command() *cobra.Command {
 	var f agentFlags
 	cmd := &cobra.Command{
 		Use:   "agent [message]",
@@ -81,7 +89,7 @@ commands such as /new and /model.`,
 				return usageError{errors.New("--continue and --resume are for chats; with -m use --session NAME")}
 			}
 			if f.message != "" {
-				return oneShot(cmd.Context(), c, f)
+				return c.oneShot(cmd.Context(), f)
 			}
 			if f.proceed && f.resume || f.session != "" && (f.proceed || f.resume) {
 				return usageError{errors.New("use one of --continue, --resume and --session")}
@@ -89,7 +97,7 @@ commands such as /new and /model.`,
 			if f.json || len(f.files) > 0 {
 				return usageError{errors.New("--json and --file need a message: nanobot agent -m \"...\"")}
 			}
-			return converse(cmd.Context(), c, f)
+			return c.converse(cmd.Context(), f)
 		},
 	}
 	fl := cmd.Flags()
@@ -112,40 +120,13 @@ commands such as /new and /model.`,
 	return cmd
 }
 
-// newBot makes the SDK's bot from the flags.
-func newBot(ctx context.Context, c *command, f agentFlags, talk conversation, more ...nanobot.Option) (*nanobot.Bot, error) {
-	log := c.logger()
-	if talk.folder != "" {
-		more = append(more, nanobot.WithFolder(talk.folder))
-	}
-	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(log), nanobot.WithClock(c.Now)}, more...)
-	if c.configPath != "" {
-		opts = append(opts, nanobot.WithConfigFile(c.configPath))
-	}
-	if c.workspace != "" {
-		opts = append(opts, nanobot.WithWorkspace(c.workspace))
-	}
-	if f.model != "" {
-		opts = append(opts, nanobot.WithModelName(f.model))
-	}
-	if f.record != "" {
-		opts = append(opts, nanobot.WithRecording(f.record))
-	}
-	bot, err := nanobot.New(ctx, opts...)
-	if err != nil {
-		return nil, err
-	}
-	log.InfoContext(ctx, "agent ready", "version", nanobot.Version(), "model", bot.Model(), "workspace", bot.Workspace(), "data", bot.DataDir())
-	return bot, nil
-}
-
-func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l *config.Loaded) tui.Options {
+func (c *agentCommand) tuiOptions(bot *nanobot.Bot, f agentFlags, talk conversation, l *config.Loaded) tui.Options {
 	cfg := l.Config
 	return tui.Options{
 		Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 			in.SessionKey, in.Folder = talk.key, cmp.Or(talk.folder, bot.Workspace())
 			if !f.json { // programs read English
-				in.Language = c.language()
+				in.Language = c.language
 			}
 			return bot.Ask(ctx, in)
 		},
@@ -154,15 +135,15 @@ func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, talk conversation, l
 			text, hint, _ = strings.Cut(c.known(strings.TrimSpace(describe(err))), "\n")
 			return text, hint
 		},
-		Console: tui.Stdio(c.In, c.Out, c.Err), Getenv: c.getenv,
-		Session: talk.key, Language: c.language(), Markdown: f.markup && !f.noMarkdown, JSON: f.json,
+		Console: c.tui(), Getenv: c.getenv,
+		Session: talk.key, Language: c.language, Markdown: f.markup && !f.noMarkdown, JSON: f.json,
 		// In a terminal a line per call does not disturb, unlike a message in a
 		// chat.
 		ShowTools: cfg.Channels.SendToolHints || !l.IsSet("channels.sendToolHints"), ShowReasoning: cfg.Channels.ShowReasoning,
 	}
 }
 
-func oneShot(ctx context.Context, c *command, f agentFlags) error {
+func (c *agentCommand) oneShot(ctx context.Context, f agentFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	question := f.message
@@ -175,11 +156,11 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	if err := checkFiles(f.files); err != nil {
 		return err
 	}
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.home.read()
 	if err != nil {
 		return err
 	}
-	talk, err := conversationOf(ctx, c, f, loaded)
+	talk, err := c.conversations.choose(ctx, f, loaded)
 	if err != nil {
 		return err
 	}
@@ -188,22 +169,22 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	if !f.json { // scripts get everything
 		skip = []bus.Kind{bus.ToolOutput, bus.Used}
 	}
-	bot, err := newBot(ctx, c, f, talk, deliverTo(late, skip...))
+	bot, err := c.bots.open(ctx, botChoice{model: f.model, record: f.record, folder: talk.folder}, deliverTo(late, skip...))
 	if err != nil {
 		return err
 	}
 	defer bot.Close() //nolint:errcheck // always nil
 	if !f.json {
-		c.warn(loaded)
-		c.firstLook(loaded)
+		c.home.warn(loaded)
+		c.home.firstLook(loaded)
 		for _, n := range slices.Concat(bot.Notes(), talk.notes) {
 			fmt.Fprintln(c.Err, c.known(n))
 		}
 	}
-	if canRemind(c, f, talk) && !f.json {
-		showMail(ctx, c, loaded, talk)
+	if c.canRemind(f, talk) && !f.json {
+		c.showMail(ctx, loaded, talk)
 	}
-	o := tuiOptions(c, bot, f, talk, loaded)
+	o := c.tuiOptions(bot, f, talk, loaded)
 	o.Message = question
 	for _, name := range f.files {
 		m, err := bot.Attach(name)
@@ -219,22 +200,22 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := await(ctx, c, bot, f.json, late); err != nil {
+	if err := c.await(ctx, bot, f.json, late); err != nil {
 		return err
 	}
-	finishMemory(ctx, c, bot, f)
+	c.finishMemory(ctx, bot, f)
 	t := sum.Final.Turn
 	if t == nil {
 		return nil
 	}
-	c.logger().InfoContext(ctx, "turn ended", "turn", t.ID, "session", t.SessionKey, "stop", t.StopReason, "dur_ms", t.DurationMS,
+	c.home.logger().InfoContext(ctx, "turn ended", "turn", t.ID, "session", t.SessionKey, "stop", t.StopReason, "dur_ms", t.DurationMS,
 		"requests", t.Iterations, "tools", t.Tools, "prompt_tokens", t.Usage.Prompt, "completion_tokens", t.Usage.Completion)
 	if t.Error != "" {
 		return failure{kindCode(llm.Kind(t.ErrorKind))} // told by the final event
 	}
 	if t.Refused != "" {
 		if !f.json { // the final event has it
-			c.tell("nanobot: a call was refused because its approval could not be asked for: %s\n", printable(text.Label(t.Refused, 300)))
+			c.sayErr("nanobot: a call was refused because its approval could not be asked for: %s\n", printable(text.Label(t.Refused, 300)))
 		}
 		return failure{exitRefused}
 	}
@@ -270,12 +251,12 @@ func deliverTo(late chan<- bus.Outbound, skip ...bus.Kind) nanobot.Option {
 }
 
 // await waits for the subagents a question started and shows what they bring.
-func await(ctx context.Context, c *command, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
+func (c *agentCommand) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
 	if bot.Working() == 0 {
 		return nil
 	}
 	if !asJSON {
-		c.tell("Waiting for subagents. Ctrl-C exits; the next message in this conversation reports their results.\n")
+		c.sayErr("Waiting for subagents. Ctrl-C exits; the next message in this conversation reports their results.\n")
 	}
 	over := make(chan error, 1)
 	go func() { over <- bot.Wait(ctx) }()
@@ -326,14 +307,14 @@ func readQuestion(in io.Reader) (string, error) {
 var errNoQuestion = errors.New("standard input was empty; nothing to answer")
 
 // converse is the interactive mode.
-func converse(ctx context.Context, c *command, f agentFlags) error {
+func (c *agentCommand) converse(ctx context.Context, f agentFlags) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	loaded, err := config.Load(c.configOptions())
+	loaded, err := c.home.read()
 	if err != nil {
 		return err
 	}
-	talk, err := conversationOf(ctx, c, f, loaded)
+	talk, err := c.conversations.choose(ctx, f, loaded)
 	if err != nil {
 		return err
 	}
@@ -342,24 +323,24 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 	late := make(chan bus.Outbound, 64) // what does not fit is in the session
 	deliver := deliverTo(late, bus.ToolOutput, bus.Used)
 	opts := []nanobot.Option{deliver, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() })}
-	reminds := canRemind(c, f, talk)
+	reminds := c.canRemind(f, talk)
 	if reminds {
 		opts = append(opts, nanobot.WithReminders(func(r nanobot.Route) bool { return r.Channel == "cli" }))
 	}
-	bot, err := newBot(ctx, c, f, talk, opts...)
+	bot, err := c.bots.open(ctx, botChoice{model: f.model, record: f.record, folder: talk.folder}, opts...)
 	if err != nil {
 		return err
 	}
-	c.warn(loaded)
-	c.firstLook(loaded)
+	c.home.warn(loaded)
+	c.home.firstLook(loaded)
 	interrupts := make(chan os.Signal, 1) // one pending Ctrl-C is enough
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	def := loaded.Config.Agents.Defaults
-	o := tuiOptions(c, bot, f, talk, loaded)
+	o := c.tuiOptions(bot, f, talk, loaded)
 	o.Ask, o.Interrupts, o.Late = c.gently(o.Ask), interrupts, late
 	o.History = datadir.History.In(bot.DataDir(), "cli_history")
-	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: greeting(c, bot, talk)}
+	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot, talk)}
 	for _, cmd := range app.Commands(app.Options{}) {
 		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: c.in(cmd.Help)})
 	}
@@ -368,7 +349,7 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 	closeMail := func() {}
 	if reminds {
 		reminders.Go(func() { bot.KeepTime(keep) })
-		m := openMail(ctx, c, loaded, talk)
+		m := c.openMail(ctx, loaded, talk)
 		o.Shown, closeMail = m.shown, m.close
 		reminders.Go(func() { m.deliver(keep, late) })
 	}
@@ -378,13 +359,13 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 	closeMail()
 	if !restart {
 		leave, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
-		finishMemory(leave, c, bot, f)
-		dreamIfDue(leave, c, bot)
+		c.finishMemory(leave, bot, f)
+		c.dreamIfDue(leave, bot)
 		stop()
 	}
 	cerr := bot.Close()
 	if restart {
-		return restartProgram(c, f, talk)
+		return c.restart(f, talk)
 	}
 	if errors.Is(err, context.Canceled) {
 		err = nil // the program was asked to end
@@ -395,13 +376,13 @@ func converse(ctx context.Context, c *command, f agentFlags) error {
 // canRemind reports whether a chat runs the jobs that were made in the terminal: a
 // person must sit at it, and it must be a chat of the terminal and not a look
 // into that of a platform.
-func canRemind(c *command, f agentFlags, talk conversation) bool {
-	at := tui.Stdio(c.In, c.Out, c.Err)
+func (c *agentCommand) canRemind(f agentFlags, talk conversation) bool {
+	at := c.tui()
 	return at.InTTY && at.OutTTY && f.record == "" && tui.Route(talk.key).Channel == "cli"
 }
 
 // greeting is shown above the first prompt.
-func greeting(c *command, bot *nanobot.Bot, talk conversation) []string {
+func (c *agentCommand) greeting(bot *nanobot.Bot, talk conversation) []string {
 	hints := slices.Clone(talk.notes)
 	for _, n := range bot.Notes() {
 		hints = append(hints, c.known(n))
@@ -416,9 +397,9 @@ func greeting(c *command, bot *nanobot.Bot, talk conversation) []string {
 // restartEnv carries the time of a /restart over to the new process.
 const restartEnv = "NANOBOT_RESTART_STARTED_AT"
 
-// restartProgram replaces this process by a fresh one with the same arguments, in the
+// restart replaces this process by a fresh one with the same arguments, in the
 // same conversation.
-func restartProgram(c *command, f agentFlags, talk conversation) error {
+func (c *agentCommand) restart(f agentFlags, talk conversation) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
@@ -427,21 +408,21 @@ func restartProgram(c *command, f agentFlags, talk conversation) error {
 	env = append(env, fmt.Sprintf("%s=%.3f", restartEnv, float64(time.Now().UnixMilli())/1000))
 	args := slices.DeleteFunc(slices.Clone(os.Args), func(a string) bool { return a == "--continue" || a == "--resume" })
 	if f.implied {
-		args = chatCommand(c, os.Args[0])
+		args = c.arguments(os.Args[0])
 	}
 	return exited(daemon.ReplaceProcess(exe, append(args, "--session="+talk.key), env))
 }
 
-// chatCommand is the command line of a chat that another command opened.
-func chatCommand(c *command, program string) []string {
+// arguments is the command line of a chat that another command opened.
+func (c *agentCommand) arguments(program string) []string {
 	args := []string{program, "agent"}
-	if c.configPath != "" {
-		args = append(args, "--config="+c.configPath)
+	if c.home.configPath != "" {
+		args = append(args, "--config="+c.home.configPath)
 	}
-	if c.workspace != "" {
-		args = append(args, "--workspace="+c.workspace)
+	if c.home.workspace != "" {
+		args = append(args, "--workspace="+c.home.workspace)
 	}
-	if c.logs {
+	if c.home.logs {
 		args = append(args, "--logs")
 	}
 	return args

@@ -11,23 +11,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/backup"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-func backupCommand(c *command) *cobra.Command {
+// backupCommand is nanobot backup.
+type backupCommand struct {
+	*console
+	home *home
+}
+
+func (c *backupCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "backup", Short: "Create and restore backups", Args: subcommand, RunE: showHelp,
 		Example: "  nanobot backup create\n  nanobot backup restore nanobot-backup.tar.gz --dry-run",
 	}
-	cmd.AddCommand(backupCreate(c), backupRestore(c))
+	cmd.AddCommand(c.createCommand(), c.restoreCommand())
 	return cmd
 }
 
-func backupCreate(c *command) *cobra.Command {
+func (c *backupCommand) createCommand() *cobra.Command {
 	var secrets, asJSON bool
 	cmd := &cobra.Command{
 		Use: "create [FILE]", Short: "Create a backup", Args: atMost(1),
@@ -43,7 +48,7 @@ settings that you must fill in again. Conversations can contain private content:
 keep the file where only you can read it.`,
 		Example: "  nanobot backup create\n  nanobot backup create /mnt/usb/bot.tar.gz --with-secrets",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := c.lenient()
+			l, err := c.home.lenient()
 			if err != nil {
 				return err
 			}
@@ -52,7 +57,7 @@ keep the file where only you can read it.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
-			ws, err := app.Workspace(c.workspace, l)
+			ws, err := c.home.workspaceOf(l)
 			if err != nil {
 				return err
 			}
@@ -60,19 +65,18 @@ keep the file where only you can read it.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, map[string]any{
-					"file": file, "files": len(m.Files), "bytes": m.Bytes(), "blank": m.Blank, "skipped": m.Skipped, "with_secrets": m.Secrets,
-				})
-			}
-			say(cmd, "Wrote %s: %d files, %s unpacked\n", file, len(m.Files), megabytes(m.Bytes()))
-			for _, s := range m.Skipped {
-				say(cmd, "Left out %s\n", s)
-			}
-			if len(m.Blank) > 0 {
-				say(cmd, "Without the credentials in: %s\n", strings.Join(m.Blank, ", "))
-			}
-			return nil
+			return c.show(asJSON, map[string]any{
+				"file": file, "files": len(m.Files), "bytes": m.Bytes(), "blank": m.Blank, "skipped": m.Skipped, "with_secrets": m.Secrets,
+			}, func() error {
+				c.say("Wrote %s: %d files, %s unpacked\n", file, len(m.Files), megabytes(m.Bytes()))
+				for _, s := range m.Skipped {
+					c.say("Left out %s\n", s)
+				}
+				if len(m.Blank) > 0 {
+					c.say("Without the credentials in: %s\n", strings.Join(m.Blank, ", "))
+				}
+				return nil
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "include keys and logins; protect the file like the keys")
@@ -80,7 +84,7 @@ keep the file where only you can read it.`,
 	return cmd
 }
 
-func backupRestore(c *command) *cobra.Command {
+func (c *backupCommand) restoreCommand() *cobra.Command {
 	var to string
 	var dry, force, asJSON bool
 	cmd := &cobra.Command{
@@ -93,7 +97,7 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
   nanobot backup restore bot.tar.gz --to ~/second-bot`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := backup.RestoreOptions{Force: force, DryRun: dry, Now: c.Now()}
-			if err := restorePlace(c, &o, to); err != nil {
+			if err := c.restorePlace(&o, to); err != nil {
 				return err
 			}
 			b, err := backup.Open(cmd.Context(), args[0])
@@ -114,11 +118,10 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
 					}
 				}
 			}
-			if asJSON {
-				return printJSON(cmd, r)
-			}
-			printRestored(cmd, b, r, dry)
-			return nil
+			return c.show(asJSON, r, func() error {
+				c.printRestored(b, r, dry)
+				return nil
+			})
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "`folder` to restore to instead of the original place")
@@ -131,17 +134,17 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
 // restorePlace finds where a backup goes and makes sure that no gateway uses
 // that place. The configuration there may be missing or broken: that is when
 // one restores.
-func restorePlace(c *command, o *backup.RestoreOptions, to string) (err error) {
+func (c *backupCommand) restorePlace(o *backup.RestoreOptions, to string) (err error) {
 	if to != "" {
 		if o.Config, err = filepath.Abs(filepath.Join(to, "config.json")); err != nil {
 			return err
 		}
 		o.Workspace = filepath.Join(filepath.Dir(o.Config), "workspace")
-	} else if o.Config, err = config.Locate(c.configOptions()); err != nil {
+	} else if o.Config, err = c.home.file(); err != nil {
 		return err
 	}
-	if c.workspace != "" {
-		if o.Workspace, err = filepath.Abs(c.workspace); err != nil {
+	if c.home.workspace != "" {
+		if o.Workspace, err = filepath.Abs(c.home.workspace); err != nil {
 			return err
 		}
 	}
@@ -152,23 +155,23 @@ func restorePlace(c *command, o *backup.RestoreOptions, to string) (err error) {
 	return nil
 }
 
-func printRestored(cmd *cobra.Command, b *backup.Backup, r backup.Restored, dry bool) {
-	say(cmd, "The backup of %s is complete: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
+func (c *backupCommand) printRestored(b *backup.Backup, r backup.Restored, dry bool) {
+	c.say("The backup of %s is complete: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
 	restored, aside, fill := "Restored the data to %s\nRestored the workspace to %s\n", "Put aside: %s\n", "Now fill in again: %s\n"
 	if dry {
 		restored = "Would restore the data to %s\nWould restore the workspace to %s\n"
 		aside = "Would put aside: %s\n"
 		fill = "Then fill in again: %s\n"
 	}
-	say(cmd, restored, r.DataDir, r.Workspace)
+	c.say(restored, r.DataDir, r.Workspace)
 	if len(r.Replaced) > 0 {
-		say(cmd, aside, strings.Join(r.Replaced, ", "))
+		c.say(aside, strings.Join(r.Replaced, ", "))
 	}
 	for _, dir := range r.Aside {
-		say(cmd, "What was there is in %s\n", dir)
+		c.say("What was there is in %s\n", dir)
 	}
 	if len(r.Blank) > 0 {
-		say(cmd, fill, strings.Join(r.Blank, ", "))
+		c.say(fill, strings.Join(r.Blank, ", "))
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-func channelsAdd(c *command) *cobra.Command {
+func (c *channelsCommand) addCommand() *cobra.Command {
 	var set, allow []string
 	var untested bool
 	cmd := &cobra.Command{
@@ -34,7 +34,14 @@ arguments, so refer to a variable for secrets: --set 'token=${TELEGRAM_TOKEN}'.`
   nanobot channels add slack.work
   nanobot channels add telegram --set 'token=${TELEGRAM_TOKEN}' --allow 12345`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a := &addition{c: c, cmd: cmd, name: args[0], set: map[string]string{}, allow: allow}
+			a := &addition{
+				console:  c.console,
+				home:     c.home,
+				accounts: c.accounts,
+				name:     args[0],
+				set:      map[string]string{},
+				allow:    allow,
+			}
 			for _, s := range set {
 				key, value, ok := strings.Cut(s, "=")
 				if !ok {
@@ -61,8 +68,10 @@ func platformNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 
 // addition is a channel that is being added.
 type addition struct {
-	c     *command
-	cmd   *cobra.Command
+	*console
+	home     *home
+	accounts *channelAccounts
+
 	name  string
 	set   map[string]string
 	allow []string
@@ -84,26 +93,20 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 	case err != nil:
 		return err
 	case scan:
-		return loginChannel(ctx, a.c, a.cmd, a.name, false)
+		return a.accounts.login(ctx, a.name, false)
 	}
-	o := a.c.configOptions()
-	path, err := config.Locate(o)
+	file, err := a.home.file()
 	if err != nil {
 		return err
 	}
-	file, err := config.Open(path, o.Sections)
-	if err != nil {
-		return err
+	if _, err := config.Open(file, gateway.Sections(nil)); err != nil {
+		return err // before anything is asked for
 	}
-
 	if err := a.answers(driver); err != nil {
 		return err
 	}
-	if err := a.write(file); err != nil {
-		return usageError{err}
-	}
-	o.Text = file.Text()
-	next, err := config.Load(o)
+
+	next, err := a.candidate(file)
 	if err != nil {
 		return err
 	}
@@ -112,38 +115,55 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 			return err
 		}
 	}
-	if err := file.Save(time.Now()); err != nil {
+
+	// The answers go into the file as it is now: it was not held while a person typed and
+	// a platform was asked, and another program may have written it.
+	if err := config.Edit(file, gateway.Sections(nil), a.write); err != nil {
 		return err
 	}
-	say(a.cmd, "Added channels.%s to %s.\n", a.name, path)
+	a.say("Added channels.%s to %s.\n", a.name, file)
 	return a.finish(ctx, driver, next)
+}
+
+// candidate returns the configuration as it would be with the section.
+func (a *addition) candidate(path string) (*config.Loaded, error) {
+	o := a.home.options()
+	file, err := config.Open(path, o.Sections)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.write(file); err != nil {
+		return nil, err
+	}
+	o.Text = file.Text()
+	return config.Load(o)
 }
 
 // scans asks whether to connect by a QR code, where that makes the keys.
 func (a *addition) scans(driver chat.Driver) (bool, error) {
-	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
+	ask := a.prompter()
 	if driver.Login == nil || driver.LoginOptional || len(driver.Fields()) == 0 || len(a.set) > 0 || !ask.terminal() {
 		return false, nil
 	}
-	answer, err := ask.line(a.c.in("Scan a QR code, which makes the keys (yes), or type keys that you have (no)"), "yes")
+	answer, err := ask.line(a.in("Scan a QR code, which makes the keys (yes), or type keys that you have (no)"), "yes")
 	return strings.HasPrefix("yes", strings.ToLower(answer)), err
 }
 
 // answers asks for what is not given.
 func (a *addition) answers(driver chat.Driver) error {
-	ask := newPrompter(a.c.In, a.cmd.OutOrStdout())
+	ask := a.prompter()
 	talk := ask.terminal()
 	if talk {
-		say(a.cmd, "%s: its page in docs/how-to/channels says how to make a bot and where to find its keys.\n", cmp.Or(driver.Title, a.name))
+		a.say("%s: its page in docs/how-to/channels says how to make a bot and where to find its keys.\n", cmp.Or(driver.Title, a.name))
 	}
 	var missing []string
 	for _, f := range driver.Fields() {
 		switch _, given := a.set[f.Name]; {
 		case given:
 		case f.Consent && !talk, !talk && f.Usual == "":
-			missing = append(missing, fmt.Sprintf("  --set %s=...   %s", f.Name, a.c.known(f.Doc)))
+			missing = append(missing, fmt.Sprintf("  --set %s=...   %s", f.Name, a.known(f.Doc)))
 		case talk:
-			answer, err := askField(ask, f, strings.TrimSuffix(a.c.known(f.Doc), "."))
+			answer, err := askField(ask, f, strings.TrimSuffix(a.known(f.Doc), "."))
 			if err != nil {
 				return err
 			}
@@ -157,7 +177,7 @@ func (a *addition) answers(driver chat.Driver) error {
 		return usageError{fmt.Errorf("channels.%s needs more settings:\n%s", a.name, strings.Join(missing, "\n"))}
 	}
 	if talk && len(a.allow) == 0 {
-		id, err := ask.line(a.c.in("Your own id there (empty: the bot gives you a code to approve)"), "")
+		id, err := ask.line(a.in("Your own id there (empty: the bot gives you a code to approve)"), "")
 		if err != nil {
 			return err
 		}
@@ -197,20 +217,24 @@ func askField(ask *prompter, f chat.Field, question string) (string, error) {
 	}
 }
 
-// write puts the section into the text of the file.
+// write puts the section into the text of the file. An error is a wrong call, because
+// the settings were given by a person.
 func (a *addition) write(file *config.File) error {
 	at := "channels." + strings.ReplaceAll(a.name, ".", `\.`) + "."
 	for _, key := range slices.Sorted(maps.Keys(a.set)) {
 		if err := file.Set(at+key, a.set[key]); err != nil {
-			return err
+			return usageError{err}
 		}
 	}
 	if len(a.allow) > 0 {
 		if err := file.Set(at+"allowFrom", strings.Join(a.allow, ",")); err != nil {
-			return err
+			return usageError{err}
 		}
 	}
-	return file.Set(at+"enabled", "true")
+	if err := file.Set(at+"enabled", "true"); err != nil {
+		return usageError{err}
+	}
+	return nil
 }
 
 // try asks the platform before anything is written.
@@ -219,7 +243,7 @@ func (a *addition) try(ctx context.Context, next *config.Loaded) error {
 	defer cancel()
 	report, err := gateway.Accounts{Loaded: next}.Try(ctx, a.name)
 	if err == nil {
-		printReport(a.cmd, a.name, report)
+		a.accounts.printReport(a.name, report)
 		err = failedChecks(report)
 	}
 	if err != nil {
@@ -232,16 +256,16 @@ func (a *addition) try(ctx context.Context, next *config.Loaded) error {
 func (a *addition) finish(ctx context.Context, driver chat.Driver, next *config.Loaded) error {
 	running := control.To(next).Reload(ctx) == nil
 	if driver.Login != nil && !driver.LoginOptional {
-		if !newPrompter(a.c.In, a.cmd.OutOrStdout()).terminal() {
-			say(a.cmd, "Log in with: nanobot channels login %s\n", a.name)
+		if !a.prompter().terminal() {
+			a.say("Log in with: nanobot channels login %s\n", a.name)
 			return nil
 		}
-		return loginChannel(ctx, a.c, a.cmd, a.name, false)
+		return a.accounts.login(ctx, a.name, false)
 	}
 	if running {
-		say(a.cmd, "The gateway uses it now. See: nanobot channels status\n")
+		a.say("The gateway uses it now. See: nanobot channels status\n")
 	} else {
-		say(a.cmd, "Start it with: nanobot gateway\n")
+		a.say("Start it with: nanobot gateway\n")
 	}
 	return nil
 }

@@ -7,9 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,29 +16,21 @@ import (
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
-	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/doctor"
-	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-// Stdio holds what a command talks to.
-type Stdio struct {
-	In, Out, Err *os.File
-	Env          []string
-	Dir          string           // the folder the program was started in; "" is the workspace
-	Now          func() time.Time // nil is time.Now; for simulations
+// program is the command line of one call.
+type program struct {
+	*console
+	home     *home
+	version  bool
+	misnamed error // help was wanted for a command that does not exist
 }
 
-// command carries what every subcommand needs.
-type command struct {
-	Stdio
-	configPath string
-	workspace  string
-	logs       bool
-	noLogs     bool
-	version    bool
-	misnamed   error // help was wanted for a command that does not exist
+// newProgram makes the command line of a call. Flags may name another configuration and
+// workspace than it begins with.
+func newProgram(io Stdio, configPath, workspace string) *program {
+	c := newConsole(io)
+	return &program{console: c, home: &home{console: c, configPath: configPath, workspace: workspace}}
 }
 
 // Main runs the command line and returns the exit code.
@@ -49,22 +38,22 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	if io.Now == nil {
 		io.Now = time.Now
 	}
-	c := &command{Stdio: io}
-	root := c.root(args)
+	p := newProgram(io, "", "")
+	root := p.root(args)
 	root.SetArgs(args)
 	root.SetIn(io.In)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		err = c.misnamed
+		err = p.misnamed
 	}
 	if err == nil {
 		return exitOK
 	}
 	code := exitCode(err)
 	if _, told := errors.AsType[failure](err); !told {
-		fmt.Fprintln(io.Err, "nanobot: "+phrase.Recognize(c.language(), strings.TrimSpace(describe(err))))
+		fmt.Fprintln(io.Err, "nanobot: "+phrase.Recognize(p.language, strings.TrimSpace(describe(err))))
 	}
 	return code
 }
@@ -72,7 +61,7 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 // root makes the command tree for a call. Where the first argument names a
 // command that one is made alone: all the others, with their flags and texts,
 // take longer than most of them run.
-func (c *command) root(args []string) *cobra.Command {
+func (p *program) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nanobot",
 		Short: "A personal AI agent that lives in your terminal",
@@ -89,180 +78,120 @@ key from the environment, a model server on this machine, or a built-in demo.`,
   nanobot status                                what is set up, which model answers`,
 		SilenceErrors: true, SilenceUsage: true, Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.version {
-				cmd.Println("nanobot " + nanobot.Version())
+			if p.version {
+				fmt.Fprintln(p.Out, "nanobot "+nanobot.Version())
 				return nil
 			}
-			return firstContact(c, cmd)
+			return p.onboard(p.agent()).firstContact(cmd)
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVarP(&c.configPath, "config", "c", "", "configuration `file` (default ~/.nanobot/config.json)")
-	f.StringVarP(&c.workspace, "workspace", "w", "", "`folder` of the agent's memory and files (default ~/.nanobot/workspace); it then works there, not in the folder of the start")
-	f.BoolVar(&c.logs, "logs", false, "write logs to standard error")
-	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs (default)")
+	f.StringVarP(&p.home.configPath, "config", "c", "", "configuration `file` (default ~/.nanobot/config.json)")
+	f.StringVarP(&p.home.workspace, "workspace", "w", "", "`folder` of the agent's memory and files (default ~/.nanobot/workspace); it then works there, not in the folder of the start")
+	f.BoolVar(&p.home.logs, "logs", false, "write logs to standard error")
+	f.BoolVar(&p.home.noLogs, "no-logs", false, "write no logs (default)")
 	_ = f.MarkHidden("no-logs") // it exists
-	root.Flags().BoolVarP(&c.version, "version", "v", false, "print the version")
-	all := commands()
-	if i := slices.IndexFunc(all, func(e entry) bool { return len(args) > 0 && e.name == args[0] }); i >= 0 {
+	root.Flags().BoolVarP(&p.version, "version", "v", false, "print the version")
+	all := p.nouns()
+	if i := slices.IndexFunc(all, func(n noun) bool { return len(args) > 0 && n.name == args[0] }); i >= 0 {
 		all = all[i : i+1]
 		root.CompletionOptions.DisableDefaultCmd = true
 	}
-	for _, e := range all {
-		root.AddCommand(e.build(c))
+	for _, n := range all {
+		root.AddCommand(n.build())
 	}
-	teach(root, &c.misnamed)
-	speak(root, c.language())
+	teach(root, &p.misnamed)
+	speak(root, p.language)
 	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd { // the shell shows the help
 		translateHelp(root, languageOf(root))
 	}
 	return root
 }
 
-// entry is a command of the first level.
-type entry struct {
+// noun is a command of the first level.
+type noun struct {
 	name  string
-	build func(c *command) *cobra.Command
+	build func() *cobra.Command
 }
 
-func commands() []entry {
-	return []entry{
-		{"agent", agentCommand},
-		{"gateway", gatewayCommand},
-		{"web", webCommand},
-		{"onboard", onboardCommand},
-		{"status", statusCommand},
-		{"sessions", sessionsCommand},
-		{"migrate", migrateCommand},
-		{"trust", trustCommand},
-		{"memory", memoryCommand},
-		{"dream", dreamCommand},
-		{"undo", undoCommand},
-		{"config", configCommand},
-		{"keys", keysCommand},
-		{"provider", providerCommand},
-		{"models", modelsCommand},
-		{"usage", usageCommand},
-		{"replay", replayCommand},
-		{"transcribe", transcribeCommand},
-		{"mcp", mcpCommand},
-		{"skill", skillCommand},
-		{"channels", channelsCommand},
-		{"pairing", pairingCommand},
-		{"doctor", doctorCommand},
-		{"version", versionCommand},
-		{"service", serviceCommand},
-		{"health", healthCommand},
-		{"backup", backupCommand},
-		{"cron", cronCommand},
-		{"trigger", triggerCommand},
-		{"serve", serveCommand},
-		{"plugins", pluginsCommand},
+// agent makes nanobot agent, which the call without a command opens, too.
+func (p *program) agent() *agentCommand {
+	bots := &bots{p.console, p.home}
+	talks := &conversations{p.console, p.home, &folders{p.console, p.home}}
+	return &agentCommand{p.console, p.home, bots, talks}
+}
+
+func (p *program) onboard(agent *agentCommand) *onboardCommand {
+	return &onboardCommand{p.console, p.home, &settings{p.console, p.home}, &signins{p.console, p.home}, agent}
+}
+
+// nouns are the commands of the first level, in the order of the help.
+func (p *program) nouns() []noun {
+	c, h := p.console, p.home
+	stores := &stores{c, h}
+	folders := &folders{c, h}
+	bots := &bots{c, h}
+	settings := &settings{c, h}
+	signins := &signins{c, h}
+	accounts := &channelAccounts{c, h}
+
+	agent := p.agent()
+	service := &serviceCommand{c, h}
+	gateway := &gatewayCommand{c, h, service}
+
+	return []noun{
+		{"agent", agent.command},
+		{"gateway", gateway.command},
+		{"web", (&webCommand{c, h, gateway}).command},
+		{"onboard", p.onboard(agent).command},
+		{"status", (&statusCommand{c, h, folders}).command},
+		{"sessions", (&sessionsCommand{c, stores}).command},
+		{"migrate", (&migrateCommand{c, h}).command},
+		{"trust", (&trustCommand{c, h}).command},
+		{"memory", (&memoryCommand{c, h, stores}).command},
+		{"dream", (&dreamCommand{c, bots}).command},
+		{"undo", (&undoCommand{c, h, stores}).command},
+		{"config", (&configCommand{c, h, settings}).command},
+		{"keys", (&keysCommand{c, h, settings}).command},
+		{"provider", (&providerCommand{c, h, settings, signins}).command},
+		{"models", (&modelsCommand{c, h}).command},
+		{"usage", (&usageCommand{c, h}).command},
+		{"replay", (&replayCommand{c, h}).command},
+		{"transcribe", (&transcribeCommand{c, h}).command},
+		{"mcp", (&mcpCommand{c, h, stores, bots, settings}).command},
+		{"skill", (&skillCommand{c, h}).command},
+		{"channels", (&channelsCommand{c, h, accounts}).command},
+		{"pairing", (&pairingCommand{c, h}).command},
+		{"doctor", (&doctorCommand{c, h, folders}).command},
+		{"version", func() *cobra.Command { return versionCommand(c) }},
+		{"service", service.command},
+		{"health", (&healthCommand{c, h}).command},
+		{"backup", (&backupCommand{c, h}).command},
+		{"cron", (&cronCommand{c, h, stores}).command},
+		{"trigger", (&triggerCommand{c, stores}).command},
+		{"serve", (&serveCommand{c, h}).command},
+		{"plugins", (&pluginsCommand{c, h}).command},
 	}
 }
 
-func versionCommand(*command) *cobra.Command {
+func versionCommand(c *console) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArgs,
 		Example: "  nanobot version\n  nanobot version --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asJSON {
-				return printJSON(cmd, map[string]string{
-					"version": nanobot.Version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-				})
+		RunE: func(*cobra.Command, []string) error {
+			about := map[string]string{
+				"version": nanobot.Version(),
+				"go":      runtime.Version(),
+				"os":      runtime.GOOS,
+				"arch":    runtime.GOARCH,
 			}
-			cmd.Println("nanobot " + nanobot.Version())
-			return nil
+			return c.show(asJSON, about, func() error {
+				fmt.Fprintln(c.Out, "nanobot "+nanobot.Version())
+				return nil
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-// noArgs refuses arguments with the right exit code.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments, got %q\nSee: %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())}
-	}
-	return nil
-}
-
-// exactArgs wants n arguments named by the usage line.
-func exactArgs(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-		}
-		return nil
-	}
-}
-
-// configOptions says where settings come from for this call.
-func (c *command) configOptions() config.Options {
-	return config.Options{Path: c.configPath, Env: c.Env, Sections: gateway.Sections(nil)}
-}
-
-// appOptions returns what the parts of the program are built from for this
-// call.
-func (c *command) appOptions() app.Options {
-	return app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger(), Now: c.Now}
-}
-
-// load reads the configuration and tells its warnings.
-func (c *command) load() (*config.Loaded, error) {
-	l, err := config.Load(c.configOptions())
-	if err != nil {
-		return nil, err
-	}
-	c.warn(l)
-	return l, nil
-}
-
-// inUse reads the configuration, without a word about its warnings, and finds
-// the workspace.
-func (c *command) inUse() (*config.Loaded, string, error) {
-	l, err := config.Load(c.configOptions())
-	if err != nil {
-		return nil, "", err
-	}
-	ws, err := app.Workspace(c.workspace, l)
-	return l, ws, err
-}
-
-// warn tells what is doubtful about the configuration, on standard error.
-func (c *command) warn(l *config.Loaded) {
-	for _, w := range l.Warnings {
-		c.tell("nanobot: warning: %s: %s\n", filepath.Base(l.File), c.known(w.String()))
-	}
-}
-
-// firstLook tells once what the configuration leaves open.
-func (c *command) firstLook(l *config.Loaded) {
-	for _, line := range doctor.FirstLook(l) {
-		fmt.Fprintln(c.Err, c.known(line))
-	}
-}
-
-func (c *command) logger() *slog.Logger {
-	if !c.logs || c.noLogs {
-		return slog.New(slog.DiscardHandler)
-	}
-	return slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-// complete offers a shell the names that fit what was typed.
-func (c *command) complete(names func(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return names(c, cmd, args, typed)
-	}
-}
-
-func (c *command) getenv(name string) string {
-	for _, kv := range slices.Backward(c.Env) {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
-		}
-	}
-	return ""
 }

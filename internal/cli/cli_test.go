@@ -101,7 +101,7 @@ func TestFailing(t *testing.T) {
 // Every command says what it does, shows an example and explains its flags.
 func TestHelpTeaches(t *testing.T) {
 	t.Parallel()
-	c := &command{}
+	c := newProgram(Stdio{}, "", "")
 	root := c.root(nil)
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
@@ -142,12 +142,12 @@ func TestCommandAlone(t *testing.T) {
 		writeHelp(&b, cmd)
 		return b.String()
 	}
-	c := &command{}
+	c := newProgram(Stdio{}, "", "")
 	whole := c.root(nil)
-	for _, e := range commands() {
+	for _, e := range c.nouns() {
 		alone := c.root([]string{e.name, "x"})
-		want := append([]string{e.name}, e.build(c).Aliases...)
-		if e.build(c).Hidden { // for those who know it
+		want := append([]string{e.name}, e.build().Aliases...)
+		if e.build().Hidden { // for those who know it
 			want = nil
 		}
 		if got := names(alone); !slices.Equal(got, want) {

@@ -16,7 +16,14 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-func configCommand(c *command) *cobra.Command {
+// configCommand is nanobot config.
+type configCommand struct {
+	*console
+	home     *home
+	settings *settings
+}
+
+func (c *configCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", Short: "Show, check and change settings", Args: subcommand,
 		Long: `config shows and changes the settings of nanobot. A setting is named by its path,
@@ -31,8 +38,8 @@ configuration file, the default. Credentials are never printed.`,
   nanobot config validate --strict`,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(configShow(c), configGet(c), configSet(c), configUnset(c), configValidate(c),
-		configSchema(), configExplain(c), configWhere(c), configEdit(c), configRestore(c))
+	cmd.AddCommand(c.showCommand(), c.getCommand(), c.setCommand(), c.unsetCommand(), c.validateCommand(),
+		c.schemaCommand(), c.explainCommand(), c.pathCommand(), c.editCommand(), c.restoreCommand())
 	return cmd
 }
 
@@ -45,17 +52,17 @@ func settingNames(_ *cobra.Command, args []string, typed string) ([]string, cobr
 	return slices.DeleteFunc(config.Paths(gateway.Sections(nil)), other), cobra.ShellCompDirectiveNoFileComp
 }
 
-func configShow(c *command) *cobra.Command {
+func (c *configCommand) showCommand() *cobra.Command {
 	var set bool
 	cmd := &cobra.Command{
 		Use: "show", Short: "Print all settings in effect as JSON", Args: noArgs,
 		Example: "  nanobot config show\n  nanobot config show --set     only settings that are set",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := c.load()
+		RunE: func(*cobra.Command, []string) error {
+			l, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			_, err = cmd.OutOrStdout().Write(l.Show(set))
+			_, err = c.Out.Write(l.Show(set))
 			return err
 		},
 	}
@@ -63,14 +70,14 @@ func configShow(c *command) *cobra.Command {
 	return cmd
 }
 
-func configGet(c *command) *cobra.Command {
+func (c *configCommand) getCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "get PATH", Short: "Print the value of a setting or section", Args: exactArgs(1),
 		Example:           "  nanobot config get agents.defaults.model\n  nanobot config get gateway.heartbeat",
 		ValidArgsFunction: settingNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := c.load()
+		RunE: func(_ *cobra.Command, args []string) error {
+			l, err := c.home.load()
 			if err != nil {
 				return err
 			}
@@ -82,7 +89,7 @@ func configGet(c *command) *cobra.Command {
 			if !asJSON && json.Unmarshal([]byte(value), &text) == nil {
 				value = text
 			}
-			cmd.Println(value)
+			fmt.Fprintln(c.Out, value)
 			return nil
 		},
 	}
@@ -90,7 +97,7 @@ func configGet(c *command) *cobra.Command {
 	return cmd
 }
 
-func configSet(c *command) *cobra.Command {
+func (c *configCommand) setCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "set PATH VALUE", Short: "Change one setting in the file", Args: exactArgs(2),
@@ -106,17 +113,17 @@ read from standard input, which keeps keys out of the shell history.`,
   nanobot config set channels.telegram.allowFrom '["123456789"]'
   pbpaste | nanobot config set providers.anthropic.apiKey -`,
 		ValidArgsFunction: settingNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			value := args[1]
 			if value == "-" {
 				const most = 1 << 20 // no setting is longer
-				b, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), most))
+				b, err := io.ReadAll(io.LimitReader(c.In, most))
 				if err != nil {
 					return fmt.Errorf("read the value: %w", err)
 				}
 				value = strings.TrimRight(string(b), "\r\n")
 			}
-			return c.edit(cmd, args[0], dry, func(f *config.File) (string, error) {
+			return c.settings.edit(args[0], dry, func(f *config.File) (string, error) {
 				return setIn, f.Set(args[0], value)
 			})
 		},
@@ -125,14 +132,14 @@ read from standard input, which keeps keys out of the shell history.`,
 	return cmd
 }
 
-func configUnset(c *command) *cobra.Command {
+func (c *configCommand) unsetCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "unset PATH", Short: "Remove one setting from the file", Args: exactArgs(1),
 		Example:           "  nanobot config unset agents.defaults.modelPreset",
 		ValidArgsFunction: settingNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.edit(cmd, args[0], dry, func(f *config.File) (string, error) {
+		RunE: func(_ *cobra.Command, args []string) error {
+			return c.settings.edit(args[0], dry, func(f *config.File) (string, error) {
 				found, err := f.Unset(args[0])
 				if err == nil && !found {
 					return nothingIn, nil
@@ -145,64 +152,6 @@ func configUnset(c *command) *cobra.Command {
 	return cmd
 }
 
-// edit changes the file and says so. A value that cannot be used is a wrong
-// call: the configuration itself is as good as before.
-func (c *command) edit(cmd *cobra.Command, path string, dry bool, change func(*config.File) (string, error)) error {
-	file, err := config.Locate(c.configOptions())
-	if err != nil {
-		return err
-	}
-	done := ""
-	err = config.Edit(file, gateway.Sections(nil), func(f *config.File) (err error) {
-		done, err = change(f)
-		switch {
-		case err != nil:
-			return usageError{err}
-		case dry:
-			return errDry
-		}
-		return nil
-	})
-	if errors.Is(err, errDry) {
-		cmd.Println(words(cmd, done, path, file) + words(cmd, " (not saved)"))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	cmd.Println(words(cmd, done, path, file))
-	tellStronger(c, cmd, path)
-	return nil
-}
-
-// errDry keeps an edit from being saved.
-var errDry = errors.New("only a check")
-
-// What edit says has been done to a setting of a file.
-const (
-	setIn       = "Set %s in %s"
-	removedFrom = "Removed %s in %s"
-	nothingIn   = "Nothing to remove: %s in %s"
-)
-
-// tellStronger warns when an edit has no effect because of the environment.
-func tellStronger(c *command, cmd *cobra.Command, path string) {
-	l, err := config.Load(c.configOptions())
-	if err != nil {
-		sayErr(cmd, "Note: the configuration is not valid yet. See: nanobot config validate\n")
-		return
-	}
-	es, err := l.Explain(path)
-	if err != nil {
-		return
-	}
-	for _, e := range es {
-		if e.Source.Layer == config.LayerEnv {
-			sayErr(cmd, "Note: %s takes precedence over the file for %s\n", e.Source, e.Path)
-		}
-	}
-}
-
 // validation is written by config validate --json.
 type validation struct {
 	File     string           `json:"file"`
@@ -213,7 +162,7 @@ type validation struct {
 	Warnings []config.Problem `json:"warnings,omitempty"`
 }
 
-func configValidate(c *command) *cobra.Command {
+func (c *configCommand) validateCommand() *cobra.Command {
 	var strict, asJSON bool
 	cmd := &cobra.Command{
 		Use: "validate [FILE]", Short: "Check the configuration and explain problems", Args: atMost(1),
@@ -223,8 +172,8 @@ unknown and duplicate keys are errors too, and so are parts that would stay off
 because of a mistake in their section: channels, MCP servers and providers of
 search, pictures and speech.`,
 		Example: "  nanobot config validate\n  nanobot config validate ./config.json --strict\n  nanobot config validate --json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o := c.configOptions()
+		RunE: func(_ *cobra.Command, args []string) error {
+			o := c.home.options()
 			o.Strict = strict
 			if len(args) > 0 {
 				o.Path = args[0]
@@ -233,21 +182,21 @@ search, pictures and speech.`,
 			if err == nil {
 				err = doctor.CheckSettings(l, strict)
 			}
-			if asJSON {
-				return tellJSON(cmd, l, err)
-			}
-			if err != nil {
+			v, ok := validationOf(l, err)
+			if !ok {
 				return err
 			}
-			for _, w := range l.Warnings {
-				say(cmd, "warning: %s\n", known(cmd, w.String()))
-			}
-			if !l.Exists {
-				say(cmd, "ok: there is no %s, so defaults are used\n", l.File)
+			shown := c.show(asJSON, v, func() error {
+				if err != nil {
+					return err
+				}
+				c.printValid(l)
 				return nil
+			})
+			if shown == nil && !v.OK {
+				return failure{exitConfig}
 			}
-			say(cmd, "ok: %s\n", l.File)
-			return nil
+			return shown
 		},
 	}
 	cmd.Flags().BoolVar(&strict, "strict", false, "treat unknown and duplicate keys as errors")
@@ -255,27 +204,35 @@ search, pictures and speech.`,
 	return cmd
 }
 
-func tellJSON(cmd *cobra.Command, l *config.Loaded, err error) error {
+// validationOf returns what a check found, and false if it could not be made.
+func validationOf(l *config.Loaded, err error) (validation, bool) {
 	if err == nil {
-		return printJSON(cmd, validation{File: l.File, Exists: l.Exists, OK: true, Warnings: l.Warnings})
+		return validation{File: l.File, Exists: l.Exists, OK: true, Warnings: l.Warnings}, true
 	}
 	e, ok := errors.AsType[*config.Error](err)
 	if !ok {
-		return err
+		return validation{}, false
 	}
-	v := validation{File: e.File, Exists: !errors.Is(err, fs.ErrNotExist), Kind: e.Kind, Issues: e.Issues}
-	if err := printJSON(cmd, v); err != nil {
-		return err
-	}
-	return failure{exitConfig}
+	return validation{File: e.File, Exists: !errors.Is(err, fs.ErrNotExist), Kind: e.Kind, Issues: e.Issues}, true
 }
 
-func configSchema() *cobra.Command {
+func (c *configCommand) printValid(l *config.Loaded) {
+	for _, w := range l.Warnings {
+		c.say("warning: %s\n", c.known(w.String()))
+	}
+	if l.Exists {
+		c.say("ok: %s\n", l.File)
+	} else {
+		c.say("ok: there is no %s, so defaults are used\n", l.File)
+	}
+}
+
+func (c *configCommand) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors", Args: noArgs,
 		Example: "  nanobot config schema > nanobot.schema.json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(config.Schema(gateway.Sections(nil)))
+		RunE: func(*cobra.Command, []string) error {
+			_, err := c.Out.Write(config.Schema(gateway.Sections(nil)))
 			return err
 		},
 	}
@@ -304,7 +261,7 @@ func sourceOf(s config.Source) sourceJSON {
 	return sourceJSON{s.Layer, s.Name, s.File, s.Line, s.Column, s.Reference, json.RawMessage(s.Value)}
 }
 
-func configExplain(c *command) *cobra.Command {
+func (c *configCommand) explainCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "explain PATH", Short: "Show where the value of a setting comes from", Args: exactArgs(1),
@@ -312,8 +269,8 @@ func configExplain(c *command) *cobra.Command {
 overrides, down to the default. For a section, it explains every setting in it.`,
 		Example:           "  nanobot config explain agents.defaults.model\n  nanobot config explain providers",
 		ValidArgsFunction: settingNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := c.load()
+		RunE: func(_ *cobra.Command, args []string) error {
+			l, err := c.home.load()
 			if err != nil {
 				return err
 			}
@@ -321,20 +278,19 @@ overrides, down to the default. For a section, it explains every setting in it.`
 			if err != nil {
 				return usageError{err}
 			}
-			if asJSON {
-				return explainJSON(cmd, es)
-			}
-			for _, e := range es {
-				printExplanation(cmd, e)
-			}
-			return nil
+			return c.show(asJSON, explanationsOf(es), func() error {
+				for _, e := range es {
+					c.printExplanation(e)
+				}
+				return nil
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func explainJSON(cmd *cobra.Command, es []config.Explanation) error {
+func explanationsOf(es []config.Explanation) []explanation {
 	out := []explanation{}
 	for _, e := range es {
 		x := explanation{Path: e.Path, Doc: e.Doc, Value: json.RawMessage(e.Value), Source: sourceOf(e.Source)}
@@ -343,30 +299,30 @@ func explainJSON(cmd *cobra.Command, es []config.Explanation) error {
 		}
 		out = append(out, x)
 	}
-	return printJSON(cmd, out)
+	return out
 }
 
-func printExplanation(cmd *cobra.Command, e config.Explanation) {
-	cmd.Printf("%s = %s\n", e.Path, e.Value)
+func (c *configCommand) printExplanation(e config.Explanation) {
+	fmt.Fprintf(c.Out, "%s = %s\n", e.Path, e.Value)
 	if e.Doc != "" {
-		cmd.Printf("  %s\n", known(cmd, e.Doc))
+		fmt.Fprintf(c.Out, "  %s\n", c.known(e.Doc))
 	}
-	say(cmd, "  from  %s\n", e.Source)
+	c.say("  from  %s\n", e.Source)
 	for _, s := range e.Shadowed {
-		say(cmd, "  hides %s: %s\n", s, s.Value)
+		c.say("  hides %s: %s\n", s, s.Value)
 	}
 }
 
-func configWhere(c *command) *cobra.Command {
+func (c *configCommand) pathCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "path", Short: "Print the path of the configuration file", Args: noArgs,
 		Example: "  $EDITOR \"$(nanobot config path)\"",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			file, err := config.Locate(c.configOptions())
+		RunE: func(*cobra.Command, []string) error {
+			file, err := c.home.file()
 			if err != nil {
 				return err
 			}
-			cmd.Println(file)
+			fmt.Fprintln(c.Out, file)
 			return nil
 		},
 	}

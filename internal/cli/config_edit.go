@@ -7,17 +7,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-func configEdit(c *command) *cobra.Command {
+func (c *configCommand) editCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "edit", Short: "Edit the configuration file in your editor", Args: noArgs,
 		Long: `edit opens a copy of the configuration file in $VISUAL or $EDITOR. The copy
@@ -25,18 +23,18 @@ replaces the file only if it is valid; otherwise it is kept next to the file,
 which stays unchanged. The previous version is kept as config.json.bak-<time>.`,
 		Example: "  nanobot config edit\n  EDITOR='code --wait' nanobot config edit",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			file, err := config.Locate(c.configOptions())
+			file, err := c.home.file()
 			if err != nil {
 				return err
 			}
-			return editConfig(c, cmd, file)
+			return c.edit(cmd.Context(), file)
 		},
 	}
 }
 
-// editConfig lets a person change a copy, checks it and puts it in place. The
+// edit lets a person change a copy, checks it and puts it in place. The
 // copy lies beside the file, because it holds the same credentials.
-func editConfig(c *command, cmd *cobra.Command, file string) error {
+func (c *configCommand) edit(ctx context.Context, file string) error {
 	was, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -52,7 +50,7 @@ func editConfig(c *command, cmd *cobra.Command, file string) error {
 	if err := os.WriteFile(copied, shown, 0o600); err != nil { //nolint:gosec // beside the file the user names
 		return err
 	}
-	if err := runEditor(cmd.Context(), c, copied); err != nil {
+	if err := c.openEditor(ctx, copied); err != nil {
 		return errors.Join(fmt.Errorf("%w; %s is unchanged", err, file), os.Remove(copied))
 	}
 	edited, err := os.ReadFile(copied)
@@ -60,54 +58,33 @@ func editConfig(c *command, cmd *cobra.Command, file string) error {
 		return err
 	}
 	if bytes.Equal(edited, shown) {
-		say(cmd, "No changes.\n")
+		c.say("No changes.\n")
 		return os.Remove(copied)
 	}
-	l, err := c.loadAs(copied)
+	l, err := c.home.readAs(copied)
 	if err != nil {
-		sayErr(cmd, "%s is unchanged. Your version is %s\n", file, copied)
+		c.sayErr("%s is unchanged. Your version is %s\n", file, copied)
 		return err
 	}
 	if err := config.Replace(file, was, edited, time.Now()); err != nil {
 		return fmt.Errorf("%w; your version is %s", err, copied)
 	}
 	for _, p := range l.Warnings {
-		sayErr(cmd, "warning: %s\n", p.String())
+		c.sayErr("warning: %s\n", p.String())
 	}
-	say(cmd, "%s is changed\n", file)
+	c.say("%s is changed\n", file)
 	return os.Remove(copied)
 }
 
-// runEditor waits for the editor of the person at the terminal.
-func runEditor(ctx context.Context, c *command, file string) error {
-	argv := append(editorOf(c), file)
-	ed := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // it is theirs
-	ed.Stdin = c.In
-	ed.Stdout = c.Out
-	ed.Stderr = c.Err
-	ed.Env = c.Env
-	if err := ed.Run(); err != nil {
-		return fmt.Errorf("the editor %s: %w", argv[0], err)
-	}
-	return nil
-}
-
-// loadAs reads another file as if it were the configuration.
-func (c *command) loadAs(file string) (*config.Loaded, error) {
-	o := c.configOptions()
-	o.Path = file
-	return config.Load(o)
-}
-
-func configRestore(c *command) *cobra.Command {
+func (c *configCommand) restoreCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "restore [latest|FILE]", Short: "Restore an earlier version of the configuration file", Args: atMost(1),
 		Long: `restore lists the copies that were kept when the configuration file changed,
 newest first. With the name of a copy, or latest, it replaces the file with the
 copy and keeps the current version too. It refuses a copy that is not valid.`,
 		Example: "  nanobot config restore\n  nanobot config restore latest",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := config.Locate(c.configOptions())
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := c.home.file()
 			if err != nil {
 				return err
 			}
@@ -117,18 +94,18 @@ copy and keeps the current version too. It refuses a copy that is not valid.`,
 			}
 			if len(args) == 0 {
 				for _, name := range copies {
-					cmd.Println(filepath.Base(name))
+					fmt.Fprintln(c.Out, filepath.Base(name))
 				}
 				if len(copies) == 0 {
-					say(cmd, "There are no copies of earlier versions.\n")
+					c.say("There are no copies of earlier versions.\n")
 				}
 				return nil
 			}
-			return restoreConfig(c, cmd, file, args[0], copies)
+			return c.restore(file, args[0], copies)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			names := []string{"latest"}
-			if file, err := config.Locate(c.configOptions()); err == nil {
+			if file, err := c.home.file(); err == nil {
 				copies, _ := config.Backups(file) // none to offer
 				for _, n := range copies {
 					names = append(names, filepath.Base(n))
@@ -139,7 +116,7 @@ copy and keeps the current version too. It refuses a copy that is not valid.`,
 	}
 }
 
-func restoreConfig(c *command, cmd *cobra.Command, file, name string, copies []string) error {
+func (c *configCommand) restore(file, name string, copies []string) error {
 	switch {
 	case name != "latest":
 		name = filepath.Join(filepath.Dir(file), filepath.Base(name))
@@ -155,7 +132,7 @@ func restoreConfig(c *command, cmd *cobra.Command, file, name string, copies []s
 	if err != nil {
 		return err
 	}
-	if _, err := c.loadAs(name); err != nil {
+	if _, err := c.home.readAs(name); err != nil {
 		return err
 	}
 	was, err := os.ReadFile(file)
@@ -165,11 +142,6 @@ func restoreConfig(c *command, cmd *cobra.Command, file, name string, copies []s
 	if err := config.Replace(file, was, text, time.Now()); err != nil {
 		return err
 	}
-	say(cmd, "%s is %s again\n", file, filepath.Base(name))
+	c.say("%s is %s again\n", file, filepath.Base(name))
 	return nil
-}
-
-// setConfig changes one setting in a file and nothing else.
-func setConfig(file, path, value string) error {
-	return config.Edit(file, gateway.Sections(nil), func(f *config.File) error { return f.SetValue(path, value) })
 }

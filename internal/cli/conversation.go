@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +18,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/cli/tui"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/turn"
 	"github.com/nanobot-go/nanobot/internal/run/app"
@@ -49,13 +47,20 @@ func (t conversation) close() error {
 	return t.release()
 }
 
-// conversationOf chooses the conversation of a call and the folder it works in.
-func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loaded) (conversation, error) {
-	ws, err := app.Workspace(c.workspace, l)
+// conversations chooses what a call of nanobot agent talks in.
+type conversations struct {
+	*console
+	home    *home
+	folders *folders
+}
+
+// choose chooses the conversation of a call and the folder it works in.
+func (c *conversations) choose(ctx context.Context, f agentFlags, l *config.Loaded) (conversation, error) {
+	ws, err := c.home.workspaceOf(l)
 	if err != nil {
 		return conversation{}, err
 	}
-	here, note, err := startFolder(ctx, c, l, ws, f.message == "")
+	here, note, err := c.folders.choose(ctx, l, ws, f.message == "")
 	if err != nil {
 		return conversation{}, err
 	}
@@ -63,11 +68,11 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 	if note != "" {
 		talk.notes = append(talk.notes, note)
 	}
-	at := tui.Stdio(c.In, c.Out, c.Err)
+	at := c.tui()
 	if f.session == "" && !f.proceed && !f.resume && (f.message != "" || !at.InTTY) {
 		return talk, nil
 	}
-	past, err := app.OpenSessions(ctx, l, ws, c.logger())
+	past, err := app.OpenSessions(ctx, l, ws, c.home.logger())
 	if err != nil {
 		return talk, err
 	}
@@ -81,7 +86,7 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 		}
 		return talk, nil
 	case f.resume:
-		if talk.key, err = chooseSession(ctx, c, past, here); err != nil {
+		if talk.key, err = c.ask(ctx, past, here); err != nil {
 			return talk, err
 		}
 		return talk.join(ctx, past)
@@ -92,10 +97,10 @@ func conversationOf(ctx context.Context, c *command, f agentFlags, l *config.Loa
 		}
 		talk.notes = append(talk.notes, c.in("There is no earlier conversation in this folder."))
 	}
-	state := app.State(l, c.logger())
+	state := app.State(l, c.home.logger())
 	talk.key, talk.release = newSession(ctx, past, state, here, c.Now())
 	talk.fresh = true
-	talk.notes = append(talk.notes, c.in("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, shown(c, cmp.Or(here, ws))))
+	talk.notes = append(talk.notes, c.in("New conversation %s in %s (to return: nanobot agent --continue)", talk.key, c.short(cmp.Or(here, ws))))
 	return talk, nil
 }
 
@@ -171,17 +176,6 @@ func slug(name string) string {
 	return cmp.Or(strings.Trim(s, "-"), "chat")
 }
 
-// home is the home folder of the user; "" if it is unknown.
-func home(c *command) string { return cmp.Or(c.getenv("HOME"), c.getenv("USERPROFILE")) }
-
-// shown is a path as people write it.
-func shown(c *command, path string) string {
-	if rel, err := filepath.Rel(home(c), path); home(c) != "" && err == nil && filepath.IsLocal(rel) {
-		return filepath.Join("~", rel)
-	}
-	return path
-}
-
 // recent lists conversations of the terminal in a folder, the latest first.
 func recent(ctx context.Context, past *session.Store, folder string, most int) []session.Info {
 	list, _ := past.List(ctx) // what cannot be read is not offered
@@ -200,8 +194,8 @@ func recent(ctx context.Context, past *session.Store, folder string, most int) [
 // maxChoices bounds the list of conversations.
 const maxChoices = 20
 
-// chooseSession lets the user pick a conversation: those of the folder first.
-func chooseSession(ctx context.Context, c *command, past *session.Store, here string) (string, error) {
+// ask lets the user pick a conversation: those of the folder first.
+func (c *conversations) ask(ctx context.Context, past *session.Store, here string) (string, error) {
 	list := recent(ctx, past, here, maxChoices)
 	all, _ := past.List(ctx) // as in recent
 	for _, info := range all {
@@ -212,16 +206,16 @@ func chooseSession(ctx context.Context, c *command, past *session.Store, here st
 	if len(list) == 0 {
 		return "", usageError{errors.New("there is no earlier conversation; start one with: nanobot agent")}
 	}
-	w := newTable(c.Out)
+	w := c.table()
 	for i, info := range list {
 		dir, _ := folderOf(ctx, past, info.Key)
 		w.row(strconv.Itoa(i+1), info.Key, info.Updated.Local().Format("2006-01-02 15:04"),
-			shown(c, cmp.Or(dir, c.in("workspace"))), text.Label(printable(cmp.Or(info.Title, info.Preview)), 50))
+			c.short(cmp.Or(dir, c.in("workspace"))), text.Label(printable(cmp.Or(info.Title, info.Preview)), 50))
 	}
 	if err := w.Flush(); err != nil {
 		return "", err
 	}
-	ask := newPrompter(c.In, c.Out)
+	ask := c.prompter()
 	if !ask.terminal() {
 		return "", usageError{errors.New("--resume asks which conversation to open and needs a terminal; use -s NAME")}
 	}
@@ -234,71 +228,4 @@ func chooseSession(ctx context.Context, c *command, past *session.Store, here st
 		return "", usageError{fmt.Errorf("%q is not a number from 1 to %d", answer, len(list))}
 	}
 	return list[n-1].Key, nil
-}
-
-// startFolder is the folder that the call was made in; "" is the workspace, and
-// the note says why if the user should know.
-func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, ask bool) (dir, note string, err error) {
-	if c.Dir == "" || c.workspace != "" {
-		return "", "", nil
-	}
-	if dir, err = filepath.EvalSymlinks(c.Dir); err != nil {
-		return "", "", fmt.Errorf("the working folder cannot be used: %w", err)
-	}
-	if target, err := filepath.EvalSymlinks(ws); err == nil && target == dir {
-		return "", "", nil
-	}
-	own, _ := filepath.EvalSymlinks(home(c)) // unknown counts as no folder
-	switch dir {
-	case filepath.VolumeName(dir) + string(filepath.Separator):
-		return "", c.in("nanobot does not work in the root folder. This conversation works in the workspace %s.", ws), nil
-	case own:
-	default:
-		return dir, "", nil
-	}
-
-	allowed, known := homeAllowed(ctx, c, l)
-	prompt := newPrompter(c.In, c.Out)
-	if !known && ask && prompt.terminal() {
-		fmt.Fprintln(c.Out, c.in("You started nanobot in your home folder. It can work in all of it (keys and nanobot's own data stay hidden), or in its workspace."))
-		answer, err := prompt.line(c.in("Work in the whole home folder? (yes/no)"), "no")
-		if err != nil && !errors.Is(err, errSkipped) {
-			return "", "", err
-		}
-		allowed, known = strings.HasPrefix(strings.ToLower(answer), "y"), true
-		if err := allowHome(ctx, c, l, allowed); err != nil {
-			return "", "", err
-		}
-	}
-	switch {
-	case allowed:
-		return dir, "", nil
-	case known:
-		return "", "", nil
-	}
-	return "", c.in("Started in the home folder: this conversation works in the workspace %s. Change to a project folder first, or run nanobot agent in a terminal to be asked.", ws), nil
-}
-
-// folderAnswers holds what the user said about folders that are asked about
-// once.
-type folderAnswers struct {
-	Home *bool `json:"home,omitempty"`
-}
-
-func homeAllowed(ctx context.Context, c *command, l *config.Loaded) (allowed, known bool) {
-	data, _, err := app.State(l, c.logger()).Doc(ctx, string(datadir.Folders))
-	var a folderAnswers
-	if err != nil || json.Unmarshal(data, &a) != nil || a.Home == nil {
-		return false, false
-	}
-	return *a.Home, true
-}
-
-func allowHome(ctx context.Context, c *command, l *config.Loaded, yes bool) error {
-	data, err := json.Marshal(folderAnswers{Home: &yes})
-	if err != nil {
-		return err
-	}
-	_, err = app.State(l, c.logger()).Put(ctx, string(datadir.Folders), append(data, '\n'), store.Any, true)
-	return err
 }

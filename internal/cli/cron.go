@@ -3,21 +3,25 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
-func cronCommand(c *command) *cobra.Command {
+// cronCommand is nanobot cron.
+type cronCommand struct {
+	*console
+	home   *home
+	stores *stores
+}
+
+func (c *cronCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cron", Short: "List, add and change reminders and recurring jobs",
 		Long: `cron manages the jobs of the workspace: messages that are sent to the agent on a
@@ -29,65 +33,13 @@ schedule. The gateway runs them and sees changes immediately.`,
   nanobot cron history 3f2a91bc`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(cronList(c), cronNext(c), cronHistory(c), cronAdd(c), cronEdit(c), cronRemove(c), cronEnable(c, true), cronEnable(c, false), cronRun(c))
+	cmd.AddCommand(c.listCommand(), c.nextCommand(), c.historyCommand(), c.addCommand(), c.editCommand(), c.removeCommand(), c.enableCommand(), c.disableCommand(), c.runCommand())
 	return cmd
 }
 
-// jobs are the jobs of the workspace in use.
-type jobs struct {
-	*schedule.Scheduler
-	loaded *config.Loaded
-}
-
-func openJobs(ctx context.Context, c *command) (*jobs, error) {
-	loaded, ws, err := c.inUse()
-	if err != nil {
-		return nil, err
-	}
-	limits := loaded.Config.Gateway.Cron
-	quiet, err := schedule.ParseHours(limits.QuietHours)
-	if err != nil {
-		return nil, err
-	}
-	store, err := openSessions(ctx, c, loaded, ws)
-	if err != nil {
-		return nil, err
-	}
-	w := store.Workspace()
-	if err := store.Close(); err != nil {
-		return nil, err
-	}
-	s, err := schedule.Open(schedule.Options{
-		State: schedule.Place(app.State(loaded, c.logger()), w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(), Now: c.Now,
-		Repaired: func(_ context.Context, aside string) {
-			c.tell("nanobot: the jobs file was damaged; nanobot uses the last good copy and keeps the damaged file as %s\n", aside)
-		},
-		Limits: schedule.Limits{Jobs: limits.MaxJobs, MinInterval: time.Duration(limits.MinIntervalS) * time.Second, Quiet: quiet},
-		Preview: func(ctx context.Context, perMonth float64) string {
-			runs, err := provider.OpenLedger(loaded, c.logger()).Runs(ctx, ledger.Query{Since: c.Now().AddDate(0, 0, -30), Source: schedule.EventCron})
-			if err != nil || len(runs) == 0 {
-				return ""
-			}
-			return ledger.Project(runs, perMonth).Sentence().In(c.language())
-		},
-	})
-	return &jobs{s, loaded}, err
-}
-
-// withJobs makes a command of what works on the jobs.
-func withJobs(c *command, work func(cmd *cobra.Command, args []string, j *jobs) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		j, err := openJobs(cmd.Context(), c)
-		if err != nil {
-			return err
-		}
-		return work(cmd, args, j)
-	}
-}
-
 // withJob does the same for what works on the job its argument names.
-func withJob(c *command, work func(cmd *cobra.Command, j *jobs, job *schedule.Job) error) func(*cobra.Command, []string) error {
-	return withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
+func (c *cronCommand) withJob(work func(cmd *cobra.Command, j *jobs, job *schedule.Job) error) func(*cobra.Command, []string) error {
+	return c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 		job, err := j.find(cmd.Context(), args[0])
 		if err != nil {
 			return err
@@ -96,29 +48,9 @@ func withJob(c *command, work func(cmd *cobra.Command, j *jobs, job *schedule.Jo
 	})
 }
 
-// deliverer says who runs the jobs.
-func (j *jobs) deliverer(ctx context.Context) phrase.Sentence {
-	if pid, running := schedule.Owner(ctx, j.State); running {
-		return phrase.Later("The program with process id %d runs the jobs of this workspace.", pid)
-	}
-	if pid, chat := schedule.Guest(ctx, j.State); chat {
-		return phrase.Later("Only the jobs of a chat that is open in a terminal (process id %d) run now: for all others start nanobot gateway.", pid)
-	}
-	return phrase.Later("Nothing runs the jobs of this workspace now: start nanobot gateway.")
-}
-
-// find takes an id, the beginning of one, or a name.
-func (j *jobs) find(ctx context.Context, id string) (schedule.Job, error) {
-	all, err := j.List(ctx)
-	if err != nil {
-		return schedule.Job{}, err
-	}
-	return schedule.FindJob(all, id)
-}
-
-// jobIDs completes ids of jobs.
-func jobIDs(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	j, err := openJobs(cmd.Context(), c)
+// names completes ids of jobs.
+func (c *cronCommand) names(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	j, err := c.stores.jobs(cmd.Context())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -135,21 +67,20 @@ func jobIDs(c *command, cmd *cobra.Command, args []string, typed string) ([]stri
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-func cronList(c *command) *cobra.Command {
+func (c *cronCommand) listCommand() *cobra.Command {
 	var all, asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the jobs, the next one first", Args: noArgs,
 		Example: "  nanobot cron list\n  nanobot cron list --all\n  nanobot cron list --json",
-		RunE: withJobs(c, func(cmd *cobra.Command, _ []string, j *jobs) error {
+		RunE: c.stores.withJobs(func(cmd *cobra.Command, _ []string, j *jobs) error {
 			list, err := j.List(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, list)
-			}
-			j.print(cmd, list, all)
-			return nil
+			return c.show(asJSON, list, func() error {
+				c.print(cmd.Context(), j, list, all)
+				return nil
+			})
 		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "include disabled jobs")
@@ -157,7 +88,7 @@ func cronList(c *command) *cobra.Command {
 	return cmd
 }
 
-func (j *jobs) print(cmd *cobra.Command, list []schedule.Job, all bool) {
+func (c *cronCommand) print(ctx context.Context, j *jobs, list []schedule.Job, all bool) {
 	var shown []*schedule.Job
 	for i := range list {
 		job := &list[i]
@@ -166,103 +97,102 @@ func (j *jobs) print(cmd *cobra.Command, list []schedule.Job, all bool) {
 		}
 	}
 	if len(shown) == 0 {
-		say(cmd, "There are no jobs.\n")
+		c.say("There are no jobs.\n")
 	} else {
-		w := headed(cmd, "ID", "NAME", "WHEN", "NEXT", "LAST", "FOR")
+		w := c.table("ID", "NAME", "WHEN", "NEXT", "LAST", "FOR")
 		for _, job := range shown {
-			w.row(job.ID, text.Label(printable(job.Name), 30), job.Schedule.Describe(j.Location).In(languageOf(cmd)), j.next(cmd, job), j.last(cmd, job), target(cmd, job))
+			w.row(job.ID, text.Label(printable(job.Name), 30), job.Schedule.Describe(j.Location).In(c.language), c.next(j, job), c.last(j, job), c.target(job))
 		}
 		_ = w.Flush() // standard output
 	}
 	if hidden := len(list) - len(shown); hidden > 0 {
-		say(cmd, "%d disabled; --all shows them.\n", hidden)
+		c.say("%d disabled; --all shows them.\n", hidden)
 	}
 	for i := range list {
 		if job := &list[i]; job.Broken() != "" {
-			cmd.Printf("%s: %s\n", job.ID, printable(job.Broken()))
+			fmt.Fprintf(c.Out, "%s: %s\n", job.ID, printable(job.Broken()))
 		} else if u := job.State.Undelivered; u != nil {
-			say(cmd, "%s: a result is waiting for delivery: %s\n", job.ID, printable(u.Cause))
+			c.say("%s: a result is waiting for delivery: %s\n", job.ID, printable(u.Cause))
 		}
 	}
-	say(cmd, "%s\n", j.deliverer(cmd.Context()))
+	c.say("%s\n", j.deliverer(ctx))
 }
 
-func target(cmd *cobra.Command, job *schedule.Job) string {
+func (c *cronCommand) target(job *schedule.Job) string {
 	if job.Protected() {
-		return words(cmd, "nanobot itself")
+		return c.in("nanobot itself")
 	}
 	if r := job.Payload.Route(); r.Channel != "" {
 		return r.SessionKey()
 	}
-	return words(cmd, "the last chat")
+	return c.in("the last chat")
 }
 
-func (j *jobs) next(cmd *cobra.Command, job *schedule.Job) string {
+func (c *cronCommand) next(j *jobs, job *schedule.Job) string {
 	switch {
 	case job.Broken() != "":
-		return words(cmd, "unreadable")
+		return c.in("unreadable")
 	case job.State.Pending != nil:
-		return words(cmd, "running")
+		return c.in("running")
 	case !job.Enabled:
-		return words(cmd, "off")
+		return c.in("off")
 	case job.State.NextRunAtMS == 0:
-		return words(cmd, "never")
+		return c.in("never")
 	}
 	return job.State.NextRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04")
 }
 
-func (j *jobs) last(cmd *cobra.Command, job *schedule.Job) string {
+func (c *cronCommand) last(j *jobs, job *schedule.Job) string {
 	st := job.State
 	if st.LastStatus == "" {
 		return "-"
 	}
-	s := words(cmd, string(st.LastStatus))
+	s := c.in(string(st.LastStatus))
 	if st.LastRunAtMS != 0 {
 		s = st.LastRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04 ") + s
 	}
 	if st.ErrorsInRow > 1 {
-		s += words(cmd, " (%d times)", st.ErrorsInRow)
+		s += c.in(" (%d times)", st.ErrorsInRow)
 	}
 	return s
 }
 
-func cronHistory(c *command) *cobra.Command {
+func (c *cronCommand) historyCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "history ID", Short: "Show the last runs of a job", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
+		Use: "history ID", Short: "Show the last runs of a job", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Example: "  nanobot cron history 3f2a91bc",
-		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
-			if asJSON {
-				return printJSON(cmd, job.State.RunHistory)
-			}
-			if len(job.State.RunHistory) == 0 {
-				say(cmd, "It has not run yet.\n")
-				return nil
-			}
-			w := headed(cmd, "TIME", "STATUS", "TOOK", "TOKENS", "COST", "NOTE")
-			for _, r := range job.State.RunHistory {
-				note := strings.TrimSpace(string(r.Error) + " " + r.Note)
-				took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
-				cost := "-"
-				if r.CostUSD > 0 {
-					cost = ledger.Dollars(r.CostUSD)
+		RunE: c.withJob(func(_ *cobra.Command, j *jobs, job *schedule.Job) error {
+			return c.show(asJSON, job.State.RunHistory, func() error {
+				if len(job.State.RunHistory) == 0 {
+					c.say("It has not run yet.\n")
+					return nil
 				}
-				w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), words(cmd, r.Status), took, r.Tokens, cost, text.Label(printable(note), 100))
-			}
-			return w.Flush()
+				w := c.table("TIME", "STATUS", "TOOK", "TOKENS", "COST", "NOTE")
+				for _, r := range job.State.RunHistory {
+					note := strings.TrimSpace(string(r.Error) + " " + r.Note)
+					took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
+					cost := "-"
+					if r.CostUSD > 0 {
+						cost = ledger.Dollars(r.CostUSD)
+					}
+					w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), c.in(r.Status), took, r.Tokens, cost, text.Label(printable(note), 100))
+				}
+				return w.Flush()
+			})
 		}),
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func cronNext(c *command) *cobra.Command {
+func (c *cronCommand) nextCommand() *cobra.Command {
 	var count int
 	var tz string
 	cmd := &cobra.Command{
-		Use: "next ID|EXPRESSION", Short: "Show the next times of a job or an expression", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
+		Use: "next ID|EXPRESSION", Short: "Show the next times of a job or an expression", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Example: "  nanobot cron next 3f2a91bc\n  nanobot cron next \"30 2 * * *\" --tz America/New_York -n 10",
-		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
+		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			timing, created, zone := schedule.Cron(args[0], tz), c.Now(), j.Location
 			if !strings.ContainsAny(args[0], " @") {
 				job, err := j.find(cmd.Context(), args[0])
@@ -285,7 +215,7 @@ func cronNext(c *command) *cobra.Command {
 				return errors.New("it never runs again")
 			}
 			for _, at := range all {
-				cmd.Println(moment(cmd, at.In(zone)))
+				fmt.Fprintln(c.Out, c.moment(at.In(zone)))
 			}
 			return nil
 		}),
@@ -296,23 +226,23 @@ func cronNext(c *command) *cobra.Command {
 }
 
 // moment is a time with its weekday and zone.
-func moment(cmd *cobra.Command, t time.Time) string {
+func (c *cronCommand) moment(t time.Time) string {
 	var day string
 	switch t.Weekday() {
 	case time.Monday:
-		day = words(cmd, "Mon")
+		day = c.in("Mon")
 	case time.Tuesday:
-		day = words(cmd, "Tue")
+		day = c.in("Tue")
 	case time.Wednesday:
-		day = words(cmd, "Wed")
+		day = c.in("Wed")
 	case time.Thursday:
-		day = words(cmd, "Thu")
+		day = c.in("Thu")
 	case time.Friday:
-		day = words(cmd, "Fri")
+		day = c.in("Fri")
 	case time.Saturday:
-		day = words(cmd, "Sat")
+		day = c.in("Sat")
 	case time.Sunday:
-		day = words(cmd, "Sun")
+		day = c.in("Sun")
 	}
 	return day + t.Format(" 2006-01-02 15:04:05 -07:00")
 }

@@ -84,7 +84,7 @@ func (f *jobFlags) route(ctx context.Context, l *config.Loaded) (bus.Route, erro
 	return gateway.Accounts{Loaded: l}.Address(ctx, bus.Route{Channel: f.channel, ChatID: f.to})
 }
 
-func cronAdd(c *command) *cobra.Command {
+func (c *cronCommand) addCommand() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
 		Use: "add", Short: "Add a reminder or a recurring job", Args: noArgs,
@@ -95,10 +95,10 @@ a zone use the configured time zone.`,
   nanobot cron add -m "Weather for Lisbon" --cron "0 7 * * *" --tz Europe/Lisbon
   nanobot cron add -m "Call Ana" --at 2027-01-31T09:00 --channel telegram --to 12345`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.expr == "" && isExpression(c.configPath) { // older versions knew -c as --cron
-				f.expr, c.configPath = c.configPath, ""
+			if f.expr == "" && isExpression(c.home.configPath) { // older versions knew -c as --cron
+				f.expr, c.home.configPath = c.home.configPath, ""
 			}
-			j, err := openJobs(cmd.Context(), c)
+			j, err := c.stores.jobs(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -120,11 +120,11 @@ a zone use the configured time zone.`,
 				return usageError{err}
 			}
 			if added.Same {
-				say(cmd, "This job exists already: %s.\n", added.Job.ID)
+				c.say("This job exists already: %s.\n", added.Job.ID)
 				return nil
 			}
-			say(cmd, "Added %s: %s, %s.\n", added.Job.ID, printable(added.Job.Name), added.Job.Schedule.Describe(j.Location))
-			j.tellNext(cmd, added)
+			c.say("Added %s: %s, %s.\n", added.Job.ID, printable(added.Job.Name), added.Job.Schedule.Describe(j.Location))
+			c.printNext(cmd.Context(), j, added)
 			return nil
 		},
 	}
@@ -132,7 +132,7 @@ a zone use the configured time zone.`,
 	return cmd
 }
 
-func (j *jobs) tellNext(cmd *cobra.Command, added schedule.Added) {
+func (c *cronCommand) printNext(ctx context.Context, j *jobs, added schedule.Added) {
 	zone := j.Location
 	if tz := added.Job.Schedule.TZ; tz != "" {
 		if loc, err := schedule.LoadZone(string(tz)); err == nil {
@@ -140,24 +140,24 @@ func (j *jobs) tellNext(cmd *cobra.Command, added schedule.Added) {
 		}
 	}
 	for i, at := range added.Next {
-		label := words(cmd, "Next: ")
+		label := c.in("Next: ")
 		if i > 0 {
 			label = pad("", tui.Width(label))
 		}
-		cmd.Println(label + moment(cmd, at.In(zone)))
+		fmt.Fprintln(c.Out, label+c.moment(at.In(zone)))
 	}
 	if added.Cost != "" {
-		say(cmd, "Cost: %s.\n", added.Cost)
+		c.say("Cost: %s.\n", added.Cost)
 	}
-	say(cmd, "%s\n", j.deliverer(cmd.Context()))
+	c.say("%s\n", j.deliverer(ctx))
 }
 
-func cronEdit(c *command) *cobra.Command {
+func (c *cronCommand) editCommand() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use: "edit ID", Short: "Change a job", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
+		Use: "edit ID", Short: "Change a job", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Example: "  nanobot cron edit 3f2a91bc --cron \"0 9 * * 1-5\"\n  nanobot cron edit 3f2a91bc -m \"Another text\" --catch-up tell",
-		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			change, err := f.change(cmd, j)
 			if err != nil {
 				return usageError{err}
@@ -166,7 +166,7 @@ func cronEdit(c *command) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			say(cmd, "Changed %s: %s, %s; next: %s.\n", changed.ID, printable(changed.Name), changed.Schedule.Describe(j.Location), j.next(cmd, &changed))
+			c.say("Changed %s: %s, %s; next: %s.\n", changed.ID, printable(changed.Name), changed.Schedule.Describe(j.Location), c.next(j, &changed))
 			return nil
 		}),
 	}
@@ -209,58 +209,70 @@ func (f *jobFlags) change(cmd *cobra.Command, j *jobs) (c schedule.Change, err e
 	return c, nil
 }
 
-func cronRemove(c *command) *cobra.Command {
+func (c *cronCommand) removeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a job", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
+		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a job", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Example: "  nanobot cron remove 3f2a91bc",
-		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			removed, err := j.Remove(cmd.Context(), job.ID)
 			if err != nil {
 				return err
 			}
-			say(cmd, "Removed %s: %s.\n", removed.ID, printable(removed.Name))
+			c.say("Removed %s: %s.\n", removed.ID, printable(removed.Name))
 			return nil
 		}),
 	}
 }
 
-func cronEnable(c *command, on bool) *cobra.Command {
-	verb, short := "disable", "Switch a job off"
-	if on {
-		verb, short = "enable", "Switch a job on"
-	}
-	off := !on
+func (c *cronCommand) enableCommand() *cobra.Command {
+	var off bool
 	cmd := &cobra.Command{
-		Use: verb + " ID", Short: short, Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
-		Example: "  nanobot cron " + verb + " 3f2a91bc",
-		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
-			now, err := j.Enable(cmd.Context(), job.ID, !off)
+		Use: "enable ID", Short: "Switch a job on", Args: exactArgs(1), ValidArgsFunction: c.names,
+		Example: "  nanobot cron enable 3f2a91bc",
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+			if off {
+				return c.disable(cmd.Context(), j, job)
+			}
+			now, err := j.Enable(cmd.Context(), job.ID, true)
 			if err != nil {
 				return err
 			}
-			if off {
-				say(cmd, "Switched off %s: %s.\n", now.ID, printable(now.Name))
-				return nil
-			}
-			say(cmd, "Switched on %s: %s; next: %s.\n", now.ID, printable(now.Name), j.next(cmd, &now))
+			c.say("Switched on %s: %s; next: %s.\n", now.ID, printable(now.Name), c.next(j, &now))
 			return nil
 		}),
 	}
-	if on {
-		cmd.Flags().BoolVar(&off, "disable", false, "switch it off instead")
-		_ = cmd.Flags().MarkHidden("disable") // the old way; it exists
-	}
+	cmd.Flags().BoolVar(&off, "disable", false, "switch it off instead")
+	_ = cmd.Flags().MarkHidden("disable") // the old way; it exists
 	return cmd
 }
 
-func cronRun(c *command) *cobra.Command {
+func (c *cronCommand) disableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "disable ID", Short: "Switch a job off", Args: exactArgs(1), ValidArgsFunction: c.names,
+		Example: "  nanobot cron disable 3f2a91bc",
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+			return c.disable(cmd.Context(), j, job)
+		}),
+	}
+}
+
+func (c *cronCommand) disable(ctx context.Context, j *jobs, job *schedule.Job) error {
+	now, err := j.Enable(ctx, job.ID, false)
+	if err != nil {
+		return err
+	}
+	c.say("Switched off %s: %s.\n", now.ID, printable(now.Name))
+	return nil
+}
+
+func (c *cronCommand) runCommand() *cobra.Command {
 	var force, wait bool
 	cmd := &cobra.Command{
-		Use: "run ID", Short: "Run a job now, in addition to its schedule", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
+		Use: "run ID", Short: "Run a job now, in addition to its schedule", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Long: `Run a job now, in addition to its schedule. The gateway runs it and delivers the
 result to where the job would deliver it. Without a gateway the job is not started.`,
 		Example: "  nanobot cron run 3f2a91bc\n  nanobot cron run 3f2a91bc --wait",
-		RunE: withJob(c, func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
 				return fmt.Errorf("job %s was not started: only the gateway runs a job at once; start it with nanobot gateway start", job.ID)
 			}
@@ -270,9 +282,9 @@ result to where the job would deliver it. Without a gateway the job is not start
 				return err
 			}
 			if wait {
-				return awaitRun(cmd, j.Scheduler, &started, before)
+				return c.awaitRun(cmd.Context(), j.Scheduler, &started, before)
 			}
-			say(cmd, "Started %s: %s. nanobot cron history %s shows the result.\n", started.ID, printable(started.Name), started.ID)
+			c.say("Started %s: %s. nanobot cron history %s shows the result.\n", started.ID, printable(started.Name), started.ID)
 			return nil
 		}),
 	}
@@ -282,8 +294,8 @@ result to where the job would deliver it. Without a gateway the job is not start
 }
 
 // awaitRun waits for the end of a run and tells it.
-func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job *schedule.Job, before schedule.Run) error {
-	r, err := schedule.AwaitRun(cmd.Context(), s, job.ID, before)
+func (c *cronCommand) awaitRun(ctx context.Context, s *schedule.Scheduler, job *schedule.Job, before schedule.Run) error {
+	r, err := schedule.AwaitRun(ctx, s, job.ID, before)
 	if err != nil {
 		return err
 	}
@@ -291,6 +303,6 @@ func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job *schedule.Job, befo
 	if r.Status != "ok" {
 		return fmt.Errorf("job %s ended with %s after %s: %s", job.ID, r.Status, took, printable(string(r.Error)))
 	}
-	say(cmd, "%s succeeded after %s. %s\n", printable(job.Name), took, printable(r.Note))
+	c.say("%s succeeded after %s. %s\n", printable(job.Name), took, printable(r.Note))
 	return nil
 }

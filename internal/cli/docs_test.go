@@ -50,7 +50,7 @@ func wrong(call string) string {
 	if !regexp.MustCompile(`^(-|[a-z])`).MatchString(words[0]) {
 		return "" // a stand-in for any command
 	}
-	c := &command{Stdio: Stdio{}}
+	c := newProgram(Stdio{}, "", "")
 	cmd, rest, err := c.root(words).Find(words)
 	if err != nil {
 		return err.Error()

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,7 +18,14 @@ type securityJSON struct {
 	Fixed    []string `json:"fixed,omitempty"`
 }
 
-func doctorCommand(c *command) *cobra.Command {
+// doctorCommand is nanobot doctor.
+type doctorCommand struct {
+	*console
+	home    *home
+	folders *folders
+}
+
+func (c *doctorCommand) command() *cobra.Command {
 	var f doctorFlags
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Find problems and show how to fix them", Args: subcommand,
@@ -38,18 +47,18 @@ help you, without keys and conversations.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			return checkup(c, cmd, f)
+			return c.checkup(cmd.Context(), f)
 		},
 	}
 	jsonFlag(cmd, &f.json)
 	cmd.Flags().BoolVar(&f.fix, "fix", false, "fix what needs no decision")
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "make no network requests")
 	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a zip `file` for people who help you")
-	cmd.AddCommand(doctorSecurity(c))
+	cmd.AddCommand(c.securityCommand())
 	return cmd
 }
 
-func doctorSecurity(c *command) *cobra.Command {
+func (c *doctorCommand) securityCommand() *cobra.Command {
 	var asJSON, fix, yes bool
 	cmd := &cobra.Command{
 		Use: "security", Short: "Check how this machine is protected from the agent", Args: noArgs,
@@ -65,7 +74,7 @@ config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
   nanobot doctor security --fix
   nanobot doctor security --fix --yes
   nanobot doctor security --json | jq .findings`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return security(c, cmd, asJSON, fix, yes) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.security(cmd.Context(), asJSON, fix, yes) },
 	}
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&fix, "fix", false, "close what needs no decision")
@@ -73,9 +82,9 @@ config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
 	return cmd
 }
 
-func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
+func (c *doctorCommand) security(ctx context.Context, asJSON, fix, yes bool) error {
 	look := func() (doctor.SecurityReport, error) {
-		return doctor.Security(cmd.Context(), c.appOptions())
+		return doctor.Security(ctx, c.home.appOptions())
 	}
 	r, err := look()
 	if err != nil {
@@ -84,10 +93,10 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 	var fixed []string
 	if fix && slices.ContainsFunc(r.Findings(), doctor.Check.Fixable) {
 		if !yes {
-			err := c.agree(cmd, "Apply these changes? A copy of the configuration is kept. yes or no", func() {
+			err := c.agree("Apply these changes? A copy of the configuration is kept. yes or no", func() {
 				for _, check := range r.Findings() {
 					if check.Fixable() {
-						cmd.Printf("%-9s %s\n          → %s\n", check.Severity, known(cmd, check.Detail), known(cmd, check.Fix))
+						fmt.Fprintf(c.Out, "%-9s %s\n          → %s\n", check.Severity, c.known(check.Detail), c.known(check.Fix))
 					}
 				}
 			})
@@ -95,22 +104,22 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 				return err
 			}
 		}
-		if fixed, err = r.Fix(cmd.Context(), c.configOptions()); err != nil {
+		if fixed, err = r.Fix(ctx, c.home.options()); err != nil {
 			return err
 		}
 		if r, err = look(); err != nil {
 			return err
 		}
 	}
-	if asJSON {
-		if err := printJSON(cmd, securityJSON{SecurityReport: r, Findings: len(r.Findings()), Fixed: fixed}); err != nil {
-			return err
+	err = c.show(asJSON, securityJSON{SecurityReport: r, Findings: len(r.Findings()), Fixed: fixed}, func() error {
+		c.printSecurity(r, fixed)
+		if folder, _ := c.folders.here(ctx); folder != "" {
+			c.say("note      A chat that is started here can read and change %s, beside the workspace.\n", folder)
 		}
-	} else {
-		printSecurity(cmd, r, fixed)
-		if folder, _ := c.startsIn(cmd.Context()); folder != "" {
-			say(cmd, "note      A chat that is started here can read and change %s, beside the workspace.\n", folder)
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if len(r.Findings()) > 0 {
 		return failure{exitFailure}
@@ -118,39 +127,39 @@ func security(c *command, cmd *cobra.Command, asJSON, fix, yes bool) error {
 	return nil
 }
 
-func printSecurity(cmd *cobra.Command, r doctor.SecurityReport, fixed []string) {
-	say(cmd, "Protection  %s\n\n", known(cmd, r.Level))
+func (c *doctorCommand) printSecurity(r doctor.SecurityReport, fixed []string) {
+	c.say("Protection  %s\n\n", c.known(r.Level))
 	if len(fixed) > 0 {
-		say(cmd, "Closed: %s\n\n", strings.Join(fixed, ", "))
+		c.say("Closed: %s\n\n", strings.Join(fixed, ", "))
 	}
 	found := r.Findings()
 	fixable := 0
-	for _, c := range found {
-		cmd.Printf("%-9s %s\n          %s\n          → %s\n", c.Severity, c.ID, known(cmd, c.Detail), known(cmd, c.Fix))
-		if c.Fixable() {
+	for _, check := range found {
+		fmt.Fprintf(c.Out, "%-9s %s\n          %s\n          → %s\n", check.Severity, check.ID, c.known(check.Detail), c.known(check.Fix))
+		if check.Fixable() {
 			fixable++
 		}
 	}
 	if len(found) > 0 {
-		cmd.Println()
+		fmt.Fprintln(c.Out)
 	}
-	for _, c := range r.Checks {
-		if c.Severity == "" {
-			say(cmd, "ok        %s: %s\n", c.ID, known(cmd, c.Detail))
+	for _, check := range r.Checks {
+		if check.Severity == "" {
+			c.say("ok        %s: %s\n", check.ID, c.known(check.Detail))
 		}
 	}
 	for i, n := range r.Notes {
 		if i == 0 {
-			cmd.Println()
+			fmt.Fprintln(c.Out)
 		}
-		say(cmd, "note      %s\n", known(cmd, n))
+		c.say("note      %s\n", c.known(n))
 	}
 	switch {
 	case len(found) == 0:
-		say(cmd, "\nNothing is open.\n")
+		c.say("\nNothing is open.\n")
 	case fixable > 0:
-		say(cmd, "\n%d open. nanobot doctor security --fix closes %d of them.\n", len(found), fixable)
+		c.say("\n%d open. nanobot doctor security --fix closes %d of them.\n", len(found), fixable)
 	default:
-		say(cmd, "\n%d open.\n", len(found))
+		c.say("\n%d open.\n", len(found))
 	}
 }

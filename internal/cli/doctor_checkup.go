@@ -1,11 +1,10 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/run/doctor"
@@ -18,8 +17,8 @@ type doctorFlags struct {
 }
 
 // checkup looks at everything and tells.
-func checkup(c *command, cmd *cobra.Command, f doctorFlags) error {
-	d := diagnose(c, cmd, f)
+func (c *doctorCommand) checkup(ctx context.Context, f doctorFlags) error {
+	d := c.diagnose(ctx, f)
 	var fixed []string
 	if f.fix {
 		var err error
@@ -27,7 +26,7 @@ func checkup(c *command, cmd *cobra.Command, f doctorFlags) error {
 			return err
 		}
 		if len(fixed) > 0 {
-			d = diagnose(c, cmd, f)
+			d = c.diagnose(ctx, f)
 		}
 	}
 	r := d.Report(nanobot.Version(), fixed)
@@ -36,15 +35,15 @@ func checkup(c *command, cmd *cobra.Command, f doctorFlags) error {
 			return err
 		}
 	}
-	if f.json {
-		if err := printJSON(cmd, r); err != nil {
-			return err
-		}
-	} else {
-		printCheckup(cmd, r)
+	err := c.show(f.json, r, func() error {
+		c.printCheckup(r)
 		if f.bundle != "" {
-			say(cmd, "Wrote %s. It contains no keys and no conversations; review it before you share it.\n", f.bundle)
+			c.say("Wrote %s. It contains no keys and no conversations; review it before you share it.\n", f.bundle)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	switch {
 	case d.Unusable:
@@ -55,19 +54,19 @@ func checkup(c *command, cmd *cobra.Command, f doctorFlags) error {
 	return nil
 }
 
-func diagnose(c *command, cmd *cobra.Command, f doctorFlags) *doctor.Diagnosis {
-	return doctor.Examine(cmd.Context(), c.appOptions(), f.offline)
+func (c *doctorCommand) diagnose(ctx context.Context, f doctorFlags) *doctor.Diagnosis {
+	return doctor.Examine(ctx, c.home.appOptions(), f.offline)
 }
 
-func printCheckup(cmd *cobra.Command, r doctor.Report) {
+func (c *doctorCommand) printCheckup(r doctor.Report) {
 	marks := map[doctor.Health]string{doctor.Well: "✓", doctor.Doubt: "!", doctor.Broken: "✗", doctor.Skipped: "-"}
 	if len(r.Fixed) > 0 {
-		say(cmd, "Fixed: %s\n\n", strings.Join(r.Fixed, ", "))
+		c.say("Fixed: %s\n\n", strings.Join(r.Fixed, ", "))
 	}
 	for _, s := range r.Checks {
-		cmd.Printf("%s %-16s %s\n", marks[s.State], s.ID, strings.ReplaceAll(known(cmd, s.Detail), "\n", "\n                   "))
+		fmt.Fprintf(c.Out, "%s %-16s %s\n", marks[s.State], s.ID, strings.ReplaceAll(c.known(s.Detail), "\n", "\n                   "))
 		if s.Fix != "" {
-			cmd.Printf("                   → %s\n", known(cmd, s.Fix))
+			fmt.Fprintf(c.Out, "                   → %s\n", c.known(s.Fix))
 		}
 	}
 	switch {
@@ -76,11 +75,11 @@ func printCheckup(cmd *cobra.Command, r doctor.Report) {
 		if r.Failures == 1 {
 			sum = "\n%d does not work, %d to look at.\n"
 		}
-		say(cmd, sum, r.Failures, r.Warnings)
+		c.say(sum, r.Failures, r.Warnings)
 	case r.Warnings > 0:
-		say(cmd, "\nEverything works; %d to look at.\n", r.Warnings)
+		c.say("\nEverything works; %d to look at.\n", r.Warnings)
 	default:
-		say(cmd, "\nEverything is fine.\n")
+		c.say("\nEverything is fine.\n")
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/spf13/cobra"
 )
 
 // What a call with -m leaves for memory is taken in before it ends, and Dream
@@ -25,7 +23,7 @@ func TestMemoryWithoutGateway(t *testing.T) {
 		filepath.Join(dir, "work"), srv.URL+"/v1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := func(build func(*command) *cobra.Command, args ...string) (out, errs string) {
+	run := func(name string, args ...string) (out, errs string) {
 		t.Helper()
 		var files [3]*os.File
 		for i := range files {
@@ -43,8 +41,8 @@ func TestMemoryWithoutGateway(t *testing.T) {
 			}
 			return string(b)
 		}
-		c := &command{Stdio: Stdio{Now: time.Now, In: files[0], Out: files[1], Err: files[2], Env: []string{"NANOBOT_HOME=" + dir}}, configPath: file}
-		cmd := build(c)
+		c := newProgram(Stdio{Now: time.Now, In: files[0], Out: files[1], Err: files[2], Env: []string{"NANOBOT_HOME=" + dir}}, file, "")
+		cmd := build(t, c, name)
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		if err := cmd.ExecuteContext(t.Context()); err != nil {
@@ -52,16 +50,16 @@ func TestMemoryWithoutGateway(t *testing.T) {
 		}
 		return read(files[1]), read(files[2])
 	}
-	if _, errs := run(agentCommand, "-m", "I like tea."); strings.Contains(errs, "memory") {
+	if _, errs := run("agent", "-m", "I like tea."); strings.Contains(errs, "memory") {
 		t.Errorf("nothing waits for memory: %s", errs)
 	}
-	if _, errs := run(agentCommand, "-m", "/new"); !strings.Contains(errs, "Saving 1 conversation to memory") {
+	if _, errs := run("agent", "-m", "/new"); !strings.Contains(errs, "Saving 1 conversation to memory") {
 		t.Errorf("no note: %s", errs)
 	}
-	if out, _ := run(dreamCommand); !strings.Contains(out, "1 entry read") {
+	if out, _ := run("dream"); !strings.Contains(out, "1 entry read") {
 		t.Errorf("dream says %q", out)
 	}
-	if out, _ := run(dreamCommand); !strings.Contains(out, "Nothing to take in") {
+	if out, _ := run("dream"); !strings.Contains(out, "Nothing to take in") {
 		t.Errorf("a second dream says %q", out)
 	}
 }

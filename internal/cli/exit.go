@@ -68,7 +68,7 @@ type asker = func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error]
 
 // gently makes a turn that the user stopped end with a notice: in a chat that
 // is not an error.
-func (c *command) gently(ask asker) asker {
+func (c *agentCommand) gently(ask asker) asker {
 	return func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 		return func(yield func(bus.Outbound, error) bool) {
 			for out, err := range ask(ctx, in) {

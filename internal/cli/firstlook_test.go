@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -79,11 +78,11 @@ func TestSecurityFixClosesATakenOverConfiguration(t *testing.T) {
 	}
 	defer null.Close()
 	run := func(args ...string) (string, error) {
-		c := &command{Stdio: Stdio{Now: time.Now, In: null, Err: os.Stderr, Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}}, configPath: file, workspace: filepath.Join(dir, "ws")}
-		cmd := doctorSecurity(c)
-		var out bytes.Buffer
-		cmd.SetOut(&out)
-		cmd.SetErr(&out)
+		out := newPrinted(t)
+		c := newProgram(Stdio{Now: time.Now, In: null, Out: out.File, Err: out.File, Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}}, file, filepath.Join(dir, "ws"))
+		cmd := (&doctorCommand{c.console, c.home, &folders{c.console, c.home}}).securityCommand()
+		cmd.SetOut(out)
+		cmd.SetErr(out)
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		err := cmd.ExecuteContext(t.Context())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -37,7 +36,14 @@ type gatewayFlags struct {
 	mode       string // how we were started; for the description only
 }
 
-func gatewayCommand(c *command) *cobra.Command {
+// gatewayCommand is nanobot gateway.
+type gatewayCommand struct {
+	*console
+	home    *home
+	service *serviceCommand
+}
+
+func (c *gatewayCommand) command() *cobra.Command {
 	var f gatewayFlags
 	cmd := &cobra.Command{
 		Use:   "gateway",
@@ -58,9 +64,9 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 		Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.background {
-				return gatewayStart(c, cmd, f)
+				return c.start(cmd.Context(), f)
 			}
-			return gatewayRun(cmd.Context(), c, f)
+			return c.run(cmd.Context(), f)
 		},
 	}
 	fl := cmd.PersistentFlags()
@@ -74,16 +80,16 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 	for _, hidden := range []string{"background", "foreground", "launch-mode"} {
 		_ = cmd.Flags().MarkHidden(hidden) // it exists
 	}
-	cmd.AddCommand(gatewayStartCommand(c, &f), gatewayStopCommand(c), gatewayRestartCommand(c, &f), gatewayReloadCommand(c),
-		gatewayStatusCommand(c), gatewayLogsCommand(c))
-	cmd.AddCommand(olderService(c)...)
+	cmd.AddCommand(c.startCommand(&f), c.stopCommand(), c.restartCommand(&f), c.reloadCommand(),
+		c.statusCommand(), c.logsCommand())
+	cmd.AddCommand(c.service.olderCommands()...)
 	return cmd
 }
 
-// gatewayOptions are those of a gateway in this process.
-func gatewayOptions(c *command, l *config.Loaded, f gatewayFlags, log *slog.Logger) gateway.Options {
+// options are those of a gateway in this process.
+func (c *gatewayCommand) options(l *config.Loaded, f gatewayFlags, log *slog.Logger) gateway.Options {
 	o := gateway.Options{Options: app.Options{
-		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log, Now: c.Now,
+		Config: c.home.options(), Workspace: c.home.workspace, Env: c.Env, Version: nanobot.Version(), Log: log, Now: c.Now,
 	}}
 	if f.host != "" || f.port >= 0 {
 		host, port := l.Config.Gateway.Host, l.Config.Gateway.Port
@@ -99,22 +105,22 @@ func gatewayOptions(c *command, l *config.Loaded, f gatewayFlags, log *slog.Logg
 	return o
 }
 
-// gatewayRun serves until it is stopped.
-func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
-	opts := c.configOptions()
+// run serves until it is stopped.
+func (c *gatewayCommand) run(ctx context.Context, f gatewayFlags) error {
+	opts := c.home.options()
 	opts.Lenient = true
 	loaded, rejected := config.Load(opts)
 	if rejected != nil {
 		if loaded = gateway.LastGood(opts); loaded == nil {
 			return rejected
 		}
-		c.tell("nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
+		c.sayErr("nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
 	}
-	c.warn(loaded)
-	log, done := gatewayLog(c, loaded, f)
+	c.home.warn(loaded)
+	log, done := c.home.openLog(loaded, f.verbose, f.mode == "foreground")
 	defer done()
 	crashes := daemon.OpenCrashes(datadir.Starts.In(loaded.DataDir))
-	o := gatewayOptions(c, loaded, f, log)
+	o := c.options(loaded, f, log)
 	o.Loaded = loaded
 	o.Rejected = rejected
 	o.Dry = f.dryRun
@@ -136,9 +142,9 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 		return err
 	}
 	if f.dryRun {
-		warnExposed(ctx, c, loaded, log)
-		gatewayPlan(ctx, c, g, dryRun)
-		c.tell("This was a dry run: nothing was connected and nothing runs.\n")
+		c.warnExposed(ctx, loaded, log)
+		c.printPlan(ctx, g, dryRun)
+		c.sayErr("This was a dry run: nothing was connected and nothing runs.\n")
 		return g.Close()
 	}
 	notify := daemon.NewNotifier(c.getenv)
@@ -150,11 +156,11 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 	}
 	err = g.Run(ctx, func() {
 		g.Watchdog(ctx, notify, crashes) // whoever waits for us need not wait for the terminal
-		warnExposed(ctx, c, loaded, log)
-		gatewayPlan(ctx, c, g, "ready")
+		c.warnExposed(ctx, loaded, log)
+		c.printPlan(ctx, g, "ready")
 		log.InfoContext(ctx, "gateway ready", "version", nanobot.Version(), "pid", self.PID, "address", self.Address, "model", g.Status().Model)
 		if o.NoChannels {
-			c.tell("nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
+			c.sayErr("nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
 		daemon.WorkBesideDisk(c.getenv)
 		go daemon.ReleaseWhenQuiet(ctx, g.DropCaches)
@@ -172,14 +178,14 @@ func gatewayRun(ctx context.Context, c *command, f gatewayFlags) error {
 }
 
 // warnExposed says what the configuration leaves open.
-func warnExposed(ctx context.Context, c *command, l *config.Loaded, log *slog.Logger) {
+func (c *gatewayCommand) warnExposed(ctx context.Context, l *config.Loaded, log *slog.Logger) {
 	for _, line := range doctor.FirstLook(l) {
 		log.WarnContext(ctx, "security", "open", line)
 		fmt.Fprintln(c.Err, c.known(line))
 	}
 	for _, w := range doctor.Exposed(l) {
 		log.WarnContext(ctx, "security", "open", w)
-		c.tell("nanobot: warning: %s\n", c.known(w))
+		c.sayErr("nanobot: warning: %s\n", c.known(w))
 	}
 }
 
@@ -233,8 +239,8 @@ func describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFlags) daemon.I
 
 const dryRun = "dry run"
 
-// gatewayPlan says what runs, or would.
-func gatewayPlan(ctx context.Context, c *command, g *gateway.Gateway, state string) {
+// printPlan says what runs, or would.
+func (c *gatewayCommand) printPlan(ctx context.Context, g *gateway.Gateway, state string) {
 	s := g.Status()
 	s.Jobs = g.Jobs(ctx)
 	w := &strings.Builder{}
@@ -274,22 +280,4 @@ func gatewayPlan(ctx context.Context, c *command, g *gateway.Gateway, state stri
 	for _, n := range g.Notes() {
 		tell("  note       %s\n", c.known(n))
 	}
-}
-
-// gatewayLog opens the log of the gateway: a file that rotates, and standard
-// error for what a person in front of it should see.
-func gatewayLog(c *command, l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
-	cfg := l.Config.Gateway.Log
-	opts := daemon.LogOptions{Level: cfg.Level, Format: cfg.Format, Components: cfg.Components, Verbose: f.verbose}
-	file, err := daemon.OpenLog(gateway.LogFile(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
-	if err != nil {
-		// A disk that cannot be written must not keep the gateway from saying so.
-		c.tell("nanobot: %v; logging to standard error\n", err)
-		return slog.New(daemon.LogHandler(c.Err, opts)), func() {}
-	}
-	var w io.Writer = file
-	if c.logs && f.mode == "foreground" {
-		w = io.MultiWriter(file, c.Err)
-	}
-	return slog.New(daemon.LogHandler(w, opts)), func() { _ = file.Close() } // every write was checked
 }

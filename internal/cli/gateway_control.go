@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,21 +20,19 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-func gatewayStartCommand(c *command, f *gatewayFlags) *cobra.Command {
+func (c *gatewayCommand) startCommand(f *gatewayFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "start", Short: "Run the gateway in the background", Args: noArgs,
 		Example: "  nanobot gateway start\n  nanobot gateway start --port 18800",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return gatewayStart(c, cmd, *f) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.start(cmd.Context(), *f) },
 	}
 }
 
 // startWait is how long a gateway in the background may take until it answers.
 const startWait = 15 * time.Second
 
-func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
-	opts := c.configOptions()
-	opts.Lenient = true
-	l, err := config.Load(opts)
+func (c *gatewayCommand) start(ctx context.Context, f gatewayFlags) error {
+	l, err := c.home.readLenient()
 	if err != nil {
 		return err
 	}
@@ -47,11 +44,11 @@ func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
 		return err
 	}
 	args := []string{"gateway", "--launch-mode", "background"}
-	if c.configPath != "" {
+	if c.home.configPath != "" {
 		args = append(args, "-c", l.File)
 	}
-	if c.workspace != "" {
-		args = append(args, "-w", c.workspace)
+	if c.home.workspace != "" {
+		args = append(args, "-w", c.home.workspace)
 	}
 	if f.port >= 0 {
 		args = append(args, "--port", strconv.Itoa(f.port))
@@ -68,15 +65,15 @@ func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), startWait)
+	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if address, ok := answers(ctx, l, pid); ok {
-			say(cmd, "The gateway is running (process %d) and listens on http://%s\n", pid, address)
-			say(cmd, "Log: %s\nStop it with: nanobot gateway stop\n", gateway.LogFile(l))
-			tellChannels(ctx, cmd, l, tick.C)
+			c.say("The gateway is running (process %d) and listens on http://%s\n", pid, address)
+			c.say("Log: %s\nStop it with: nanobot gateway stop\n", gateway.LogFile(l))
+			c.warnChannels(ctx, l, tick.C)
 			return nil
 		}
 		select {
@@ -93,9 +90,9 @@ func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
 // connectWait is how long a start waits to see whether chat platforms let us in.
 const connectWait = 3 * time.Second
 
-// tellChannels says which chat platforms a gateway that was just started cannot
+// warnChannels says which chat platforms a gateway that was just started cannot
 // reach. One that is still connecting after a while is not mentioned.
-func tellChannels(ctx context.Context, cmd *cobra.Command, l *config.Loaded, tick <-chan time.Time) {
+func (c *gatewayCommand) warnChannels(ctx context.Context, l *config.Loaded, tick <-chan time.Time) {
 	if !l.Config.Gateway.ControlSocket {
 		return // nothing tells
 	}
@@ -123,7 +120,7 @@ func tellChannels(ctx context.Context, cmd *cobra.Command, l *config.Loaded, tic
 	}
 	for i := range s.Channels {
 		if ch := &s.Channels[i]; ch.Enabled && ch.Error != "" {
-			sayErr(cmd, "nanobot: warning: the channel %s does not work: %s\n", ch.Name, known(cmd, printable(ch.Error)))
+			c.sayErr("nanobot: warning: the channel %s does not work: %s\n", ch.Name, c.known(printable(ch.Error)))
 		}
 	}
 }
@@ -139,7 +136,7 @@ func answers(ctx context.Context, l *config.Loaded, pid int) (address string, ok
 	return s.Address, err == nil && s.PID == pid
 }
 
-func gatewayStopCommand(c *command) *cobra.Command {
+func (c *gatewayCommand) stopCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "stop", Short: "Stop the gateway", Args: noArgs,
@@ -147,7 +144,7 @@ func gatewayStopCommand(c *command) *cobra.Command {
 finish in time: no message is lost.`,
 		Example: "  nanobot gateway stop\n  nanobot gateway stop --timeout 5s",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			i, err := c.findGateway()
+			i, err := c.home.findGateway()
 			if err != nil {
 				return err
 			}
@@ -156,10 +153,10 @@ finish in time: no message is lost.`,
 				return err
 			}
 			if !gently {
-				say(cmd, "The gateway (process %d) did not stop within %s and was killed. The next start continues its work.\n", i.PID, timeout)
+				c.say("The gateway (process %d) did not stop within %s and was killed. The next start continues its work.\n", i.PID, timeout)
 				return nil
 			}
-			say(cmd, "The gateway (process %d) has stopped.\n", i.PID)
+			c.say("The gateway (process %d) has stopped.\n", i.PID)
 			return nil
 		},
 	}
@@ -184,75 +181,43 @@ func notRunning(err error) error {
 	return err
 }
 
-// findGateway is the gateway that runs with our configuration.
-func (c *command) findGateway() (daemon.Instance, error) {
-	l, err := c.lenient()
-	if err != nil {
-		return daemon.Instance{}, err
-	}
-	i, err := daemon.Find(gateway.InstanceFile(l))
-	if stale, ok := errors.AsType[*daemon.StaleError](err); ok {
-		return i, fmt.Errorf("the gateway is not running: %w; nothing is lost, start it with: nanobot gateway start", stale)
-	}
-	if errors.Is(err, daemon.ErrNotRunning) {
-		return i, errors.New("the gateway is not running; start it with: nanobot gateway start")
-	}
-	return i, err
-}
-
-// lenient reads the configuration the way the gateway does. One that cannot be
-// used still says where a gateway that runs is found.
-func (c *command) lenient() (*config.Loaded, error) {
-	o := c.configOptions()
-	o.Lenient = true
-	l, err := config.Load(o)
-	if err == nil {
-		return l, nil
-	}
-	path, e := config.Locate(o)
-	if e != nil {
-		return nil, err
-	}
-	return &config.Loaded{Config: config.Default(), File: path, DataDir: filepath.Dir(path)}, nil
-}
-
-func gatewayRestartCommand(c *command, f *gatewayFlags) *cobra.Command {
+func (c *gatewayCommand) restartCommand(f *gatewayFlags) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "restart", Short: "Restart the gateway", Args: noArgs,
 		Example: "  nanobot gateway restart",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			i, err := c.findGateway()
+			i, err := c.home.findGateway()
 			if err != nil {
 				return err
 			}
 			if i.Mode != "background" {
-				l, err := c.lenient()
+				l, err := c.home.lenient()
 				if err != nil {
 					return err
 				}
 				if err := control.To(l).Restart(cmd.Context()); err != nil {
 					return err
 				}
-				say(cmd, "The gateway is restarting.\n")
+				c.say("The gateway is restarting.\n")
 				return nil
 			}
 			if _, err := i.Stop(cmd.Context(), timeout); err != nil {
 				return err
 			}
-			return gatewayStart(c, cmd, *f)
+			return c.start(cmd.Context(), *f)
 		},
 	}
 	stopTimeout(cmd, &timeout)
 	return cmd
 }
 
-func gatewayReloadCommand(c *command) *cobra.Command {
+func (c *gatewayCommand) reloadCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "reload", Short: "Reload the configuration", Args: noArgs,
 		Example: "  nanobot gateway reload",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := c.lenient()
+			l, err := c.home.lenient()
 			if err != nil {
 				return err
 			}
@@ -264,16 +229,16 @@ func gatewayReloadCommand(c *command) *cobra.Command {
 				return err
 			}
 			if len(s.Later) > 0 {
-				say(cmd, "The new settings are in use, except for those that need a restart: %s\nRestart it with: nanobot gateway restart\n", strings.Join(s.Later, ", "))
+				c.say("The new settings are in use, except for those that need a restart: %s\nRestart it with: nanobot gateway restart\n", strings.Join(s.Later, ", "))
 				return nil
 			}
-			say(cmd, "The new settings are in use.\n")
+			c.say("The new settings are in use.\n")
 			return nil
 		},
 	}
 }
 
-func gatewayStatusCommand(c *command) *cobra.Command {
+func (c *gatewayCommand) statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the gateway's status", Args: noArgs,
@@ -281,32 +246,31 @@ func gatewayStatusCommand(c *command) *cobra.Command {
 every enabled channel has failed, and 3 if it is not running.`,
 		Example: "  nanobot gateway status\n  nanobot gateway status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := c.lenient()
+			l, err := c.home.lenient()
 			if err != nil {
 				return err
 			}
 			i, err := daemon.Find(gateway.InstanceFile(l))
 			if err != nil {
-				if asJSON {
-					_ = printJSON(cmd, map[string]any{"running": false, "reason": err.Error()})
-				} else {
-					say(cmd, "%v\n", notRunning(err))
-				}
+				_ = c.show(asJSON, map[string]any{"running": false, "reason": err.Error()}, func() error {
+					c.say("%v\n", notRunning(err))
+					return nil
+				})
 				return failure{exitNotRunning}
 			}
 			s, err := control.To(l).Status(cmd.Context())
 			if err != nil {
 				return fmt.Errorf("the gateway (process %d) does not answer: %w", i.PID, err)
 			}
-			if asJSON {
-				err = printJSON(cmd, struct {
-					Running bool            `json:"running"`
-					Process daemon.Instance `json:"process"`
-					control.Status
-				}{true, i, s})
-			} else {
-				printGateway(cmd, i, s)
-			}
+			running := struct {
+				Running bool            `json:"running"`
+				Process daemon.Instance `json:"process"`
+				control.Status
+			}{true, i, s}
+			err = c.show(asJSON, running, func() error {
+				c.printStatus(i, s)
+				return nil
+			})
 			if err == nil && (!s.Ready || deaf(s.Channels)) {
 				return failure{exitFailure}
 			}
@@ -336,48 +300,48 @@ func deaf(list []deliver.Status) bool {
 // running".
 const exitNotRunning = 3
 
-func printGateway(cmd *cobra.Command, i daemon.Instance, s control.Status) {
+func (c *gatewayCommand) printStatus(i daemon.Instance, s control.Status) {
 	state := phrase.Later("ready")
 	if !s.Ready {
 		state = phrase.Later("not ready")
 	}
-	say(cmd, "nanobot %s gateway: %s\n", s.Version, state)
-	say(cmd, "  process    %d, %s, since %s\n", i.PID, words(cmd, i.Mode), i.Started.Local().Format(time.DateTime))
-	say(cmd, "  address    http://%s\n", s.Address)
+	c.say("nanobot %s gateway: %s\n", s.Version, state)
+	c.say("  process    %d, %s, since %s\n", i.PID, c.in(i.Mode), i.Started.Local().Format(time.DateTime))
+	c.say("  address    http://%s\n", s.Address)
 	if s.Page != "" {
-		say(cmd, "  web page   %s (sign in with: nanobot web)\n", s.Page)
+		c.say("  web page   %s (sign in with: nanobot web)\n", s.Page)
 	}
-	say(cmd, "  model      %s\n", s.Model)
-	say(cmd, "  turns      %d running, %d waiting\n", s.Agent.Turns, s.Agent.Waiting)
+	c.say("  model      %s\n", s.Model)
+	c.say("  turns      %d running, %d waiting\n", s.Agent.Turns, s.Agent.Waiting)
 	out := 0
 	for _, n := range s.Queue.Outbound {
 		out += n
 	}
-	say(cmd, "  messages   %d to answer, %d to deliver\n", s.Queue.Inbound, out)
+	c.say("  messages   %d to answer, %d to deliver\n", s.Queue.Inbound, out)
 	for _, ch := range s.Channels {
 		if !ch.Enabled {
 			continue
 		}
-		line := words(cmd, string(ch.State))
+		line := c.in(string(ch.State))
 		if ch.Identity != "" {
-			line += words(cmd, " as %s", ch.Identity)
+			line += c.in(" as %s", ch.Identity)
 		}
 		if ch.Error != "" {
-			line += ": " + known(cmd, ch.Error)
+			line += ": " + c.known(ch.Error)
 		}
-		say(cmd, "  channel    %-10s %s\n", ch.Name, line)
+		c.say("  channel    %-10s %s\n", ch.Name, line)
 	}
-	say(cmd, "  schedule   %s\n", phrase.Counted(s.Jobs, "job"))
+	c.say("  schedule   %s\n", phrase.Counted(s.Jobs, "job"))
 	if len(s.Later) > 0 {
-		say(cmd, "  waiting    for a restart: %s\n", strings.Join(s.Later, ", "))
+		c.say("  waiting    for a restart: %s\n", strings.Join(s.Later, ", "))
 	}
 	for _, p := range s.Problems {
-		say(cmd, "  problem    %s\n", known(cmd, p))
+		c.say("  problem    %s\n", c.known(p))
 	}
-	say(cmd, "  log        %s\n", i.Log)
+	c.say("  log        %s\n", i.Log)
 }
 
-func gatewayLogsCommand(c *command) *cobra.Command {
+func (c *gatewayCommand) logsCommand() *cobra.Command {
 	var follow bool
 	var lines int
 	var session string
@@ -385,11 +349,11 @@ func gatewayLogsCommand(c *command) *cobra.Command {
 		Use: "logs", Short: "Show the gateway's log", Args: noArgs,
 		Example: "  nanobot gateway logs\n  nanobot gateway logs -f\n  nanobot gateway logs -n 500 --session telegram:42",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := c.lenient()
+			l, err := c.home.lenient()
 			if err != nil {
 				return err
 			}
-			return daemon.ShowLog(cmd.Context(), cmd.OutOrStdout(), gateway.LogFile(l), daemon.LogView{Lines: lines, Follow: follow, Text: session})
+			return daemon.ShowLog(cmd.Context(), c.Out, gateway.LogFile(l), daemon.LogView{Lines: lines, Follow: follow, Text: session})
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the log")

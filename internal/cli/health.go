@@ -2,18 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/daemon"
-	"github.com/nanobot-go/nanobot/internal/run/gateway"
 	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
@@ -21,7 +16,13 @@ import (
 const healthWait = 5 * time.Second
 
 // healthCommand asks the gateway how it is, for a container or a monitor.
-func healthCommand(c *command) *cobra.Command {
+// healthCommand is nanobot health.
+type healthCommand struct {
+	*console
+	home *home
+}
+
+func (c *healthCommand) command() *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
 		Use: "health", Short: "Check whether the gateway is ready", Args: noArgs,
@@ -33,7 +34,7 @@ monitoring.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), healthWait)
 			defer cancel()
 			if address == "" {
-				i, err := c.runningGateway()
+				i, err := c.home.runningGateway()
 				if err != nil {
 					return err
 				}
@@ -45,26 +46,12 @@ monitoring.`,
 			if err := health(ctx, address); err != nil {
 				return err
 			}
-			cmd.Println("ready")
+			fmt.Fprintln(c.Out, "ready")
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&address, "url", "", "`address` of another gateway")
 	return cmd
-}
-
-// runningGateway is the gateway of our configuration, which may be broken by
-// now: the gateway goes on with the one before.
-func (c *command) runningGateway() (daemon.Instance, error) {
-	file, err := config.Locate(c.configOptions())
-	if err != nil {
-		return daemon.Instance{}, err
-	}
-	i, err := daemon.Find(gateway.InstanceFile(&config.Loaded{DataDir: filepath.Dir(file)}))
-	if errors.Is(err, daemon.ErrNotRunning) {
-		return i, fmt.Errorf("the gateway is %w; start it with: nanobot gateway start", err)
-	}
-	return i, err
 }
 
 // reachable is an address to connect to for one that is listened on.

@@ -24,7 +24,7 @@ func visit(cmd *cobra.Command, f func(*cobra.Command)) {
 // description and every flag is in Chinese, and no row is wider than a terminal.
 func TestChineseHelp(t *testing.T) {
 	t.Parallel()
-	c := &command{Stdio: Stdio{Env: []string{"LC_ALL=zh_CN.UTF-8"}}}
+	c := newProgram(Stdio{Env: []string{"LC_ALL=zh_CN.UTF-8"}}, "", "")
 	han := regexp.MustCompile(`\p{Han}`)
 	commands := 0
 	root := c.root(nil)
@@ -59,8 +59,8 @@ func TestChineseHelp(t *testing.T) {
 // pflag lists them.
 func TestEnglishHelp(t *testing.T) {
 	t.Parallel()
-	english := (&command{}).root(nil)
-	german := (&command{Stdio: Stdio{Env: []string{"LANG=de_DE.UTF-8"}}}).root(nil)
+	english := newProgram(Stdio{}, "", "").root(nil)
+	german := newProgram(Stdio{Env: []string{"LANG=de_DE.UTF-8"}}, "", "").root(nil)
 	var want []string
 	visit(english, func(cmd *cobra.Command) {
 		want = append(want, cmd.Short+cmd.Long+cmd.Example)
@@ -85,7 +85,7 @@ func TestEnglishHelp(t *testing.T) {
 // TestChineseFlags: the columns of flags with Chinese names begin in the same column.
 func TestChineseFlags(t *testing.T) {
 	t.Parallel()
-	root := (&command{Stdio: Stdio{Env: []string{"LC_ALL=zh_CN.UTF-8"}}}).root([]string{"cron"})
+	root := newProgram(Stdio{Env: []string{"LC_ALL=zh_CN.UTF-8"}}, "", "").root([]string{"cron"})
 	translateHelp(root, languageOf(root))
 	var b strings.Builder
 	writeFlags(&b, "\nFlags:\n", root, root.LocalFlags())

@@ -14,7 +14,14 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-func keysCommand(c *command) *cobra.Command {
+// keysCommand is nanobot keys.
+type keysCommand struct {
+	*console
+	home     *home
+	settings *settings
+}
+
+func (c *keysCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "keys", Short: "Store keys outside of the configuration file",
 		Long: `keys stores API keys and passwords under a name, so that the configuration only
@@ -31,14 +38,14 @@ ${keyring:SERVICE/USER} names an entry of another program in the system keyring.
   nanobot keys remove openai`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(keysList(c), keysSet(c), keysRemove(c))
+	cmd.AddCommand(c.listCommand(), c.setCommand(), c.removeCommand())
 	return cmd
 }
 
-// openKeyring opens the keys beside the configuration, which may name one that is
+// open opens the keys beside the configuration, which may name one that is
 // missing yet and so is not read.
-func openKeyring(c *command) (*keyring.Ring, error) {
-	file, err := config.Locate(c.configOptions())
+func (c *keysCommand) open() (*keyring.Ring, error) {
+	file, err := c.home.file()
 	if err != nil {
 		return nil, err
 	}
@@ -52,13 +59,13 @@ type keyJSON struct {
 	Since time.Time `json:"since"`
 }
 
-func keysList(c *command) *cobra.Command {
+func (c *keysCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List stored keys and where they are, without their values", Args: noArgs,
 		Example: "  nanobot keys list\n  nanobot keys list --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ring, err := openKeyring(c)
+		RunE: func(*cobra.Command, []string) error {
+			ring, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -66,29 +73,28 @@ func keysList(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				out := []keyJSON{}
-				for _, e := range list {
-					out = append(out, keyJSON{e.Name, e.Place.String(), e.Since})
-				}
-				return printJSON(cmd, out)
-			}
-			if len(list) == 0 {
-				say(cmd, "No keys are stored.\n")
-				return nil
-			}
-			w := headed(cmd, "NAME", "STORED IN", "SINCE")
+			out := []keyJSON{}
 			for _, e := range list {
-				w.row(e.Name, e.Place, e.Since.Format(time.DateOnly))
+				out = append(out, keyJSON{e.Name, e.Place.String(), e.Since})
 			}
-			return w.Flush()
+			return c.show(asJSON, out, func() error {
+				if len(list) == 0 {
+					c.say("No keys are stored.\n")
+					return nil
+				}
+				w := c.table("NAME", "STORED IN", "SINCE")
+				for _, e := range list {
+					w.row(e.Name, e.Place, e.Since.Format(time.DateOnly))
+				}
+				return w.Flush()
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func keysSet(c *command) *cobra.Command {
+func (c *keysCommand) setCommand() *cobra.Command {
 	var setting string
 	cmd := &cobra.Command{
 		Use: "set NAME", Short: "Store a key, from a hidden prompt or standard input", Args: exactArgs(1),
@@ -99,11 +105,11 @@ func keysSet(c *command) *cobra.Command {
 			if !keyring.ValidName(name) {
 				return usageError{fmt.Errorf("%q cannot be the name of a key: use at most 64 letters, digits, dots, dashes and underscores", name)}
 			}
-			ring, err := openKeyring(c)
+			ring, err := c.open()
 			if err != nil {
 				return err
 			}
-			value, err := readKey(c, cmd, name)
+			value, err := c.readKey(name)
 			if err != nil {
 				return err
 			}
@@ -111,16 +117,16 @@ func keysSet(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			say(cmd, "Stored %s in %s.\n", name, place)
+			c.say("Stored %s in %s.\n", name, place)
 			if place.Why != "" {
-				sayErr(cmd, "Note: it is in a file: %s\n", place.Why)
+				c.sayErr("Note: it is in a file: %s\n", place.Why)
 			}
 			if setting != "" {
-				return c.edit(cmd, setting, false, func(f *config.File) (string, error) {
+				return c.settings.edit(setting, false, func(f *config.File) (string, error) {
 					return setIn, f.Set(setting, "${keyring:"+name+"}")
 				})
 			}
-			say(cmd, "Use it as ${keyring:%s} in the configuration.\n", name)
+			c.say("Use it as ${keyring:%s} in the configuration.\n", name)
 			return nil
 		},
 	}
@@ -129,9 +135,9 @@ func keysSet(c *command) *cobra.Command {
 }
 
 // readKey reads a value that is shown nowhere.
-func readKey(c *command, cmd *cobra.Command, name string) (string, error) {
+func (c *keysCommand) readKey(name string) (string, error) {
 	var value string
-	if ask := newPrompter(c.In, cmd.OutOrStdout()); ask.terminal() {
+	if ask := c.prompter(); ask.terminal() {
 		s, err := ask.secret(c.in("The key %s (it is not shown)", name))
 		if err != nil {
 			return "", err
@@ -139,7 +145,7 @@ func readKey(c *command, cmd *cobra.Command, name string) (string, error) {
 		value = s
 	} else {
 		const most = 64<<10 + 1 // one more than is allowed
-		b, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), most))
+		b, err := io.ReadAll(io.LimitReader(c.In, most))
 		if err != nil {
 			return "", fmt.Errorf("read the key: %w", err)
 		}
@@ -151,12 +157,12 @@ func readKey(c *command, cmd *cobra.Command, name string) (string, error) {
 	return value, nil
 }
 
-func keysRemove(c *command) *cobra.Command {
+func (c *keysCommand) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a stored key", Args: exactArgs(1),
 		Example: "  nanobot keys remove openai",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ring, err := openKeyring(c)
+			ring, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -164,7 +170,7 @@ func keysRemove(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			say(cmd, "Removed %s from %s.\n", args[0], place)
+			c.say("Removed %s from %s.\n", args[0], place)
 			return nil
 		},
 	}

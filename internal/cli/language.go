@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,35 +10,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/cli/tui"
 )
 
-// language is the one of the user's locale, "" if nanobot has no sentences in it.
-func (c *command) language() string {
-	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
-		if locale := c.getenv(name); locale != "" {
-			tag, _, _ := strings.Cut(locale, ".")
-			return phrase.Language(tag)
-		}
-	}
-	return ""
-}
-
-// in is a sentence of the catalogue in the user's language.
-func (c *command) in(english string, args ...any) string {
-	return phrase.In(c.language(), english, args...)
-}
-
-// known is a sentence that another package finished in English, in the user's language
-// if the catalogue has it.
-func (c *command) known(english string) string {
-	return phrase.Recognize(c.language(), english)
-}
-
-// tell prints a sentence on standard error.
-func (c *command) tell(english string, args ...any) {
-	fmt.Fprint(c.Err, c.in(english, args...))
-}
-
 // languageNote is the annotation of the root command that holds the user's language:
-// what prints knows its command, and only that.
+// help is asked for by cobra, which knows nothing but the command.
 const languageNote = "language"
 
 // languageOf is the language of whoever called a command.
@@ -48,21 +20,6 @@ func languageOf(cmd *cobra.Command) string { return cmd.Root().Annotations[langu
 // words is a sentence of the catalogue in the language of whoever called a command.
 func words(cmd *cobra.Command, english string, args ...any) string {
 	return phrase.In(languageOf(cmd), english, args...)
-}
-
-// known is command.known for what knows its command only.
-func known(cmd *cobra.Command, english string) string {
-	return phrase.Recognize(languageOf(cmd), english)
-}
-
-// say prints a sentence where the answer of a command goes.
-func say(cmd *cobra.Command, english string, args ...any) {
-	cmd.Print(words(cmd, english, args...))
-}
-
-// sayErr prints a sentence where warnings and notes go.
-func sayErr(cmd *cobra.Command, english string, args ...any) {
-	cmd.PrintErr(words(cmd, english, args...))
 }
 
 // speak makes the commands of a tree speak a language. There is nothing to do for English.

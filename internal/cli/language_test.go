@@ -18,7 +18,7 @@ func TestLanguage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := (&command{Stdio: Stdio{Env: row.env}}).language(); got != row.want {
+			if got := newProgram(Stdio{Env: row.env}, "", "").language; got != row.want {
 				t.Errorf("language %q, want %q", got, row.want)
 			}
 		})

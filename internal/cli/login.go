@@ -1,29 +1,23 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
-	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
-// loginCommands are the parts of the provider command that deal with sign-ins.
-func loginCommands(c *command) []*cobra.Command {
-	return []*cobra.Command{providerLogin(c), providerLogout(c), providerStatus(c)}
+// signinCommands are the parts of the provider command that deal with sign-ins.
+func (c *providerCommand) signinCommands() []*cobra.Command {
+	return []*cobra.Command{c.loginCommand(), c.logoutCommand(), c.statusCommand()}
 }
 
 // loginFlags are the choices of provider login.
@@ -32,7 +26,7 @@ type loginFlags struct {
 	model                     string
 }
 
-func providerLogin(c *command) *cobra.Command {
+func (c *providerCommand) loginCommand() *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
 		Use: "login NAME", Short: "Sign in to a provider without an API key", Args: exactArgs(1),
@@ -48,7 +42,7 @@ automatically.`, strings.Join(signin.Names(), ", ")),
   nanobot provider login github-copilot --set-main -m gpt-5.4-mini`,
 		ValidArgsFunction: signinNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return login(c, cmd, args[0], f)
+			return c.login(cmd.Context(), args[0], f)
 		},
 	}
 	fl := cmd.Flags()
@@ -62,18 +56,18 @@ automatically.`, strings.Join(signin.Names(), ", ")),
 	return cmd
 }
 
-func providerLogout(c *command) *cobra.Command {
+func (c *providerCommand) logoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "logout NAME", Short: "Sign out of a provider", Args: exactArgs(1),
 		Long:              "logout removes the sign-in from this machine. It does not notify the provider; use\nthe provider's account page to end sign-ins everywhere.",
 		Example:           "  nanobot provider logout openai-codex",
 		ValidArgsFunction: signinNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			a, err := signinAccount(c, loaded, args[0])
+			a, err := c.signins.account(loaded, args[0])
 			if err != nil {
 				return err
 			}
@@ -82,10 +76,10 @@ func providerLogout(c *command) *cobra.Command {
 				return err
 			}
 			if len(removed) == 0 {
-				say(cmd, "You were not signed in to %s.\n", a.Display())
+				c.say("You were not signed in to %s.\n", a.Display())
 				return nil
 			}
-			say(cmd, "Signed out of %s. Removed %s.\n", a.Display(), strings.Join(removed, " and "))
+			c.say("Signed out of %s. Removed %s.\n", a.Display(), strings.Join(removed, " and "))
 			return nil
 		},
 	}
@@ -101,39 +95,38 @@ type signinState struct {
 	Problem  string     `json:"problem,omitempty"`
 }
 
-func providerStatus(c *command) *cobra.Command {
+func (c *providerCommand) statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show where you are signed in", Args: noArgs,
 		Long:    "status lists the providers that use a sign-in instead of a key. It contacts neither\nthem nor the keyring.",
 		Example: "  nanobot provider status\n  nanobot provider status --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := c.load()
+		RunE: func(*cobra.Command, []string) error {
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			states, err := signinStates(c, loaded)
+			states, err := c.states(loaded)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, states)
-			}
-			for _, s := range states {
-				say(cmd, "%s\n", s.about())
-			}
-			return nil
+			return c.show(asJSON, states, func() error {
+				for _, s := range states {
+					c.say("%s\n", s.about())
+				}
+				return nil
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-// signinStates lists every provider that wants a sign-in.
-func signinStates(c *command, loaded *config.Loaded) ([]signinState, error) {
+// states lists every provider that wants a sign-in.
+func (c *providerCommand) states(loaded *config.Loaded) ([]signinState, error) {
 	states := []signinState{}
 	for _, name := range signin.Names() {
-		a, err := signinAccount(c, loaded, name)
+		a, err := c.signins.account(loaded, name)
 		if err != nil {
 			return nil, err
 		}
@@ -167,50 +160,42 @@ func signinNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.She
 	return signin.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// signinAccount finds the sign-in of a provider by the name that the user typed.
-func signinAccount(c *command, loaded *config.Loaded, name string) (*signin.Account, error) {
-	if !signin.Known(name) {
-		return nil, usageError{signin.Unknown(name)}
-	}
-	return provider.Account(provider.Options{Config: loaded, Getenv: c.getenv, Version: nanobot.Version(), Log: c.logger()}, name)
-}
-
-func login(c *command, cmd *cobra.Command, name string, f loginFlags) error {
+func (c *providerCommand) login(ctx context.Context, name string, f loginFlags) error {
 	if f.model != "" && !f.main {
 		return usageError{errors.New("--model requires --set-main")}
 	}
-	loaded, err := c.load()
+	loaded, err := c.home.load()
 	if err != nil {
 		return err
 	}
-	a, err := signinAccount(c, loaded, name)
+	a, err := c.signins.account(loaded, name)
 	if err != nil {
 		return err
 	}
-	st, err := signedIn(cmd, a, f)
+	st, err := c.signedIn(ctx, a, f)
 	if err != nil {
 		return err
 	}
 	if !st.SignedIn {
-		if st, err = signIn(c, cmd, a, f); err != nil {
+		if st, err = c.signIn(ctx, a, f); err != nil {
 			return err
 		}
 		if st.Account != "" {
-			say(cmd, "Signed in to %s as %s. Stored in: %s\n", a.Display(), st.Account, st.Where)
+			c.say("Signed in to %s as %s. Stored in: %s\n", a.Display(), st.Account, st.Where)
 		} else {
-			say(cmd, "Signed in to %s. Stored in: %s\n", a.Display(), st.Where)
+			c.say("Signed in to %s. Stored in: %s\n", a.Display(), st.Where)
 		}
 	}
 	if f.main {
-		return setMain(c, cmd, loaded.File, a, f.model)
+		return c.setMain(loaded.File, a, f.model)
 	}
-	say(cmd, "Use it by default with: nanobot provider login %s --set-main\n", a.Command())
+	c.say("Use it by default with: nanobot provider login %s --set-main\n", a.Command())
 	return nil
 }
 
 // signedIn tells of a sign-in that still works, so that the user does not sign
 // in twice.
-func signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
+func (c *providerCommand) signedIn(ctx context.Context, a *signin.Account, f loginFlags) (signin.Status, error) {
 	if f.force {
 		return signin.Status{}, nil
 	}
@@ -218,95 +203,30 @@ func signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Statu
 	if !st.SignedIn || st.Problem != "" {
 		return signin.Status{}, nil
 	}
-	if err := a.Check(cmd.Context()); err != nil {
+	if err := a.Check(ctx); err != nil {
 		if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Auth {
 			return signin.Status{}, nil
 		}
 		return signin.Status{}, err
 	}
-	say(cmd, "Already signed in to %s. Sign in again with --force.\n", a.Display())
+	c.say("Already signed in to %s. Sign in again with --force.\n", a.Display())
 	return st, nil
 }
 
-func signIn(c *command, cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
+func (c *providerCommand) signIn(ctx context.Context, a *signin.Account, f loginFlags) (signin.Status, error) {
 	if note := a.Caution(); note != "" {
-		say(cmd, "Note: %s\n", known(cmd, note))
+		c.say("Note: %s\n", c.known(note))
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return a.Login(ctx, signin.Dialog{
-		Device: f.device, Pasted: func() <-chan string { return inputLines(ctx, c) },
-		Tell: func(s signin.Step) { tellStep(ctx, c, cmd, s, f.stay) },
+		Device: f.device, Pasted: func() <-chan string { return c.lines(ctx) },
+		Tell: func(s signin.Step) { c.signins.showStep(ctx, s, f.stay) },
 	})
 }
 
-// inputLines delivers what is typed. A read of a terminal cannot be stopped, so the
-// goroutine may outlive the command; the process ends right after it.
-func inputLines(ctx context.Context, c *command) <-chan string {
-	out := make(chan string) // a line that no caller waits for is not read
-	go func() {
-		defer close(out)
-		sc := bufio.NewScanner(c.In)
-		for sc.Scan() {
-			select {
-			case out <- sc.Text():
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return out
-}
-
-func tellStep(ctx context.Context, c *command, cmd *cobra.Command, s signin.Step, stay bool) {
-	if s.Note != "" {
-		cmd.Println(s.Note)
-	}
-	if s.URL == "" {
-		return
-	}
-	say(cmd, "\nOpen this address in a browser:\n\n  %s\n\n", s.URL)
-	if s.Code != "" {
-		say(cmd, "and enter the code:  %s\n\n", s.Code)
-	}
-	if s.Paste {
-		say(cmd, "If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
-	}
-	if !stay && hasBrowser(c) {
-		openBrowser(ctx, s.URL)
-	}
-	say(cmd, "Waiting...\n")
-}
-
-// hasBrowser reports whether a browser opened by us would be seen by the
-// person who typed the command.
-func hasBrowser(c *command) bool {
-	if !term.IsTerminal(int(c.In.Fd())) || !term.IsTerminal(int(c.Out.Fd())) || c.getenv("SSH_CONNECTION") != "" {
-		return false
-	}
-	return runtime.GOOS == "darwin" || runtime.GOOS == "windows" || c.getenv("DISPLAY") != "" || c.getenv("WAYLAND_DISPLAY") != ""
-}
-
-// openBrowser tries; the address is on the screen anyway.
-func openBrowser(ctx context.Context, url string) {
-	// The browser goes on when the command ends.
-	ctx = context.WithoutCancel(ctx)
-	var cmd *exec.Cmd
-	switch runtime.GOOS {
-	case "darwin":
-		cmd = exec.CommandContext(ctx, "open", url)
-	case "windows":
-		cmd = exec.CommandContext(ctx, "rundll32", "url.dll,FileProtocolHandler", url)
-	default:
-		cmd = exec.CommandContext(ctx, "xdg-open", url)
-	}
-	if cmd.Start() == nil {
-		_ = cmd.Process.Release() // we do not wait for a browser
-	}
-}
-
 // setMain makes a provider the one that answers.
-func setMain(c *command, cmd *cobra.Command, file string, a *signin.Account, model string) error {
+func (c *providerCommand) setMain(file string, a *signin.Account, model string) error {
 	switch {
 	case model == "":
 		model = a.DefaultModel()
@@ -326,7 +246,7 @@ func setMain(c *command, cmd *cobra.Command, file string, a *signin.Account, mod
 	if err != nil {
 		return err
 	}
-	say(cmd, "%s is now the default. Set in %s\n", model, file)
-	tellStronger(c, cmd, "agents.defaults.model")
+	c.say("%s is now the default. Set in %s\n", model, file)
+	c.settings.warnStronger("agents.defaults.model")
 	return nil
 }

@@ -31,9 +31,9 @@ func runLogin(t *testing.T, dir, stdin string, env []string, args ...string) (ou
 		In: open("in", stdin), Out: open("out", ""), Err: open("err", ""),
 		Env: append(env, "NANOBOT_HOME="+dir, "HOME="+dir, "USERPROFILE="+dir, "NANOBOT_NO_KEYRING=1"),
 	}
-	c := &command{Stdio: io}
+	c := newProgram(io, "", "")
 	root := &cobra.Command{Use: "provider", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(loginCommands(c)...)
+	root.AddCommand((&providerCommand{c.console, c.home, &settings{c.console, c.home}, &signins{c.console, c.home}}).signinCommands()...)
 	root.SetArgs(args)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)

@@ -21,15 +21,15 @@ type mail struct {
 }
 
 // openMail makes a chat one that messages wait for.
-func openMail(ctx context.Context, c *command, l *config.Loaded, talk conversation) mail {
-	box := gateway.Mailbox(l, c.Now, c.logger())
+func (c *agentCommand) openMail(ctx context.Context, l *config.Loaded, talk conversation) mail {
+	box := gateway.Mailbox(l, c.Now, c.home.logger())
 	session := tui.Route(talk.key).SessionKey()
 	r, err := box.Attach(ctx, session)
 	if err != nil {
-		c.logger().WarnContext(ctx, "messages for the terminal come late", "err", err)
+		c.home.logger().WarnContext(ctx, "messages for the terminal come late", "err", err)
 		r = box.Read(session)
 	}
-	return mail{r, c.logger()}
+	return mail{r, c.home.logger()}
 }
 
 // deliver passes messages to the chat until ctx ends.
@@ -60,9 +60,9 @@ func (m mail) close() {
 }
 
 // showMail prints what waits for a terminal, before the answer to a single question.
-func showMail(ctx context.Context, c *command, l *config.Loaded, talk conversation) {
-	r := gateway.Mailbox(l, c.Now, c.logger()).Read(tui.Route(talk.key).SessionKey())
-	m := mail{r, c.logger()}
+func (c *agentCommand) showMail(ctx context.Context, l *config.Loaded, talk conversation) {
+	r := gateway.Mailbox(l, c.Now, c.home.logger()).Read(tui.Route(talk.key).SessionKey())
+	m := mail{r, c.home.logger()}
 	defer m.close()
 	for _, out := range r.Take(ctx) {
 		lines := []string{printable(strings.TrimSpace(out.Text))}

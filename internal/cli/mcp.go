@@ -15,7 +15,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
-func mcpCommand(c *command) *cobra.Command {
+// mcpCommand is nanobot mcp.
+type mcpCommand struct {
+	*console
+	home     *home
+	stores   *stores
+	bots     *bots
+	settings *settings
+}
+
+func (c *mcpCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mcp", Short: "Manage MCP servers, or run as one",
 		Long: `mcp manages the MCP servers whose tools the agent may use, and offers the agent
@@ -29,11 +38,11 @@ format of other MCP clients.`,
   nanobot mcp serve                  run as a server on standard input and output`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(mcpList(c), mcpAdd(c), mcpRemove(c), mcpTest(c), mcpAccept(c), mcpLogin(c), mcpLogout(c), mcpServe(c))
+	cmd.AddCommand(c.listCommand(), c.addCommand(), c.removeCommand(), c.testCommand(), c.acceptCommand(), c.loginCommand(), c.logoutCommand(), c.serveCommand())
 	return cmd
 }
 
-func mcpAccept(c *command) *cobra.Command {
+func (c *mcpCommand) acceptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "accept NAME", Short: "Accept the tool descriptions of an MCP server", Args: exactArgs(1),
 		Long: `accept connects to a server, shows its tool descriptions and marks them as trusted.
@@ -41,32 +50,32 @@ Until then, and whenever they change, they count as content from outside: turns
 with these tools ask before risky calls. With tools.approval.mode ask, changed
 tools are withheld.`,
 		Example:           "  nanobot mcp accept tracker",
-		ValidArgsFunction: c.complete(mcpNames),
+		ValidArgsFunction: c.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, loaded, err := mcpNamed(c, args[0])
+			e, loaded, err := c.named(args[0])
 			if err != nil {
 				return err
 			}
-			t, err := app.AcceptMCP(cmd.Context(), loaded, c.appOptions(), e, "")
+			t, err := app.AcceptMCP(cmd.Context(), loaded, c.home.appOptions(), e, "")
 			if err != nil {
 				return fmt.Errorf("accept %s: %w", args[0], err)
 			}
 			if !t.OK {
-				_ = printTrial(cmd, t) // it says why, on standard error
+				_ = c.printTrial(t) // it says why, on standard error
 				return failure{exitUnavailable}
 			}
 			for _, o := range t.Tools {
-				cmd.Printf("%s\n  %s\n", o.Name, strings.ReplaceAll(strings.TrimSpace(o.Description), "\n", "\n  "))
+				fmt.Fprintf(c.Out, "%s\n  %s\n", o.Name, strings.ReplaceAll(strings.TrimSpace(o.Description), "\n", "\n  "))
 			}
-			say(cmd, "Accepted the descriptions of %s. nanobot mcp test %s shows the tools again.\n", args[0], args[0])
+			c.say("Accepted the descriptions of %s. nanobot mcp test %s shows the tools again.\n", args[0], args[0])
 			return nil
 		},
 	}
 }
 
-// mcpNamed finds a server by the name the user typed.
-func mcpNamed(c *command, name string) (mcp.Entry, *config.Loaded, error) {
-	loaded, err := c.load()
+// named finds a server by the name the user typed.
+func (c *mcpCommand) named(name string) (mcp.Entry, *config.Loaded, error) {
+	loaded, err := c.home.load()
 	if err != nil {
 		return mcp.Entry{}, nil, err
 	}
@@ -90,9 +99,9 @@ func mcpNamed(c *command, name string) (mcp.Entry, *config.Loaded, error) {
 	return mcp.Entry{}, nil, usageError{fmt.Errorf("there is no MCP server %q; nanobot mcp list shows them", name)}
 }
 
-// mcpNames completes names of servers.
-func mcpNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	loaded, err := config.Load(c.configOptions())
+// names completes names of servers.
+func (c *mcpCommand) names(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	loaded, err := c.home.read()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -105,12 +114,12 @@ func mcpNames(c *command, _ *cobra.Command, args []string, typed string) ([]stri
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// mcpAuth opens the store of logins.
-func mcpAuth(c *command, loaded *config.Loaded) (*mcp.OAuth, error) {
-	return app.MCPLogins(loaded, c.appOptions())
+// logins opens the store of logins.
+func (c *mcpCommand) logins(loaded *config.Loaded) (*mcp.OAuth, error) {
+	return app.MCPLogins(loaded, c.home.appOptions())
 }
 
-func mcpList(c *command) *cobra.Command {
+func (c *mcpCommand) listCommand() *cobra.Command {
 	var asJSON, probe bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List MCP servers and their status", Args: noArgs,
@@ -118,18 +127,15 @@ func mcpList(c *command) *cobra.Command {
 --probe is given: then it connects to each server and lists its tools.`,
 		Example: "  nanobot mcp list\n  nanobot mcp list --probe\n  nanobot mcp list --json | jq -r '.[].name'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			list, err := mcpStates(cmd.Context(), c, loaded, probe)
+			list, err := c.states(cmd.Context(), loaded, probe)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, list)
-			}
-			return printMCP(cmd, list, probe)
+			return c.show(asJSON, list, func() error { return c.print(list, probe) })
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -137,32 +143,32 @@ func mcpList(c *command) *cobra.Command {
 	return cmd
 }
 
-// mcpStates describes all servers.
-func mcpStates(ctx context.Context, c *command, loaded *config.Loaded, probe bool) ([]mcp.Summary, error) {
-	auth, err := mcpAuth(c, loaded)
+// states describes all servers.
+func (c *mcpCommand) states(ctx context.Context, loaded *config.Loaded, probe bool) ([]mcp.Summary, error) {
+	auth, err := c.logins(loaded)
 	switch {
 	case err != nil:
 		return nil, err
 	case !probe:
 		return mcp.Summaries(app.MCPEntries(loaded), auth), nil
 	}
-	return app.ProbeMCP(ctx, loaded, c.appOptions(), auth)
+	return app.ProbeMCP(ctx, loaded, c.home.appOptions(), auth)
 }
 
-func printMCP(cmd *cobra.Command, list []mcp.Summary, probed bool) error {
+func (c *mcpCommand) print(list []mcp.Summary, probed bool) error {
 	if len(list) == 0 {
-		say(cmd, "No MCP server is configured. See: nanobot mcp add --help\n")
+		c.say("No MCP server is configured. See: nanobot mcp add --help\n")
 		return nil
 	}
 	heads := []string{"SERVER", "TRANSPORT", "STATE", "TARGET"}
 	if probed {
 		heads = slices.Insert(heads, 3, "OFFERS")
 	}
-	w := headed(cmd, heads...)
+	w := c.table(heads...)
 	for _, j := range list {
-		cells := []any{j.Name, cmp.Or(j.Transport, "-"), words(cmd, j.State), text.Label(cmp.Or(j.Target, "-"), 60)}
+		cells := []any{j.Name, cmp.Or(j.Transport, "-"), c.in(j.State), text.Label(cmp.Or(j.Target, "-"), 60)}
 		if probed && j.Tools != nil {
-			cells = slices.Insert(cells, 3, any(words(cmd, "%d tools, %d resources, %d prompts", *j.Tools, *j.Resources, *j.Prompts)))
+			cells = slices.Insert(cells, 3, any(c.in("%d tools, %d resources, %d prompts", *j.Tools, *j.Resources, *j.Prompts)))
 		} else if probed {
 			cells = slices.Insert(cells, 3, any("-"))
 		}
@@ -174,12 +180,12 @@ func printMCP(cmd *cobra.Command, list []mcp.Summary, probed bool) error {
 	for _, j := range list {
 		switch {
 		case j.State == string(mcp.PendingLogin):
-			sayErr(cmd, "nanobot: %s: log in with: nanobot mcp login %s\n", j.Name, j.Name)
+			c.sayErr("nanobot: %s: log in with: nanobot mcp login %s\n", j.Name, j.Name)
 		case j.Error != "":
-			cmd.PrintErrf("nanobot: %s: %s\n", j.Name, known(cmd, j.Error))
+			fmt.Fprintf(c.Err, "nanobot: %s: %s\n", j.Name, c.known(j.Error))
 		}
 		for _, text := range j.Warnings {
-			sayErr(cmd, "nanobot: warning: %s: %s\n", j.Name, text)
+			c.sayErr("nanobot: warning: %s: %s\n", j.Name, text)
 		}
 	}
 	return nil

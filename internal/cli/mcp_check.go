@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -10,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
-func mcpTest(c *command) *cobra.Command {
+func (c *mcpCommand) testCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "test NAME", Short: "Connect to an MCP server and list its tools", Args: exactArgs(1),
@@ -19,17 +21,13 @@ size that they add to every request. If that fails it shows the reason: the
 command is missing, the server exited (with its log), the server printed
 invalid messages, or it requires a login.`,
 		Example:           "  nanobot mcp test files\n  nanobot mcp test files --json | jq '.tools | length'",
-		ValidArgsFunction: c.complete(mcpNames),
+		ValidArgsFunction: c.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := mcpTry(c, cmd, args[0])
+			t, err := c.try(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				if err := printJSON(cmd, t); err != nil {
-					return err
-				}
-			} else if err := printTrial(cmd, t); err != nil {
+			if err := c.show(asJSON, t, func() error { return c.printTrial(t) }); err != nil {
 				return err
 			}
 			switch {
@@ -45,29 +43,29 @@ invalid messages, or it requires a login.`,
 	return cmd
 }
 
-func mcpTry(c *command, cmd *cobra.Command, name string) (mcp.Trial, error) {
-	e, loaded, err := mcpNamed(c, name)
+func (c *mcpCommand) try(ctx context.Context, name string) (mcp.Trial, error) {
+	e, loaded, err := c.named(name)
 	if err != nil {
 		return mcp.Trial{}, err
 	}
-	return app.TryMCP(cmd.Context(), loaded, c.appOptions(), e)
+	return app.TryMCP(ctx, loaded, c.home.appOptions(), e)
 }
 
-func printTrial(cmd *cobra.Command, t mcp.Trial) error {
+func (c *mcpCommand) printTrial(t mcp.Trial) error {
 	for _, w := range t.Warnings {
-		sayErr(cmd, "nanobot: warning: %s\n", w)
+		c.sayErr("nanobot: warning: %s\n", w)
 	}
 	if !t.OK {
-		sayErr(cmd, "%s does not work: %s\n", t.Name, t.Error)
+		c.sayErr("%s does not work: %s\n", t.Name, t.Error)
 		if t.Log != "" {
-			sayErr(cmd, "It logged:\n  %s\n", strings.ReplaceAll(t.Log, "\n", "\n  "))
+			c.sayErr("It logged:\n  %s\n", strings.ReplaceAll(t.Log, "\n", "\n  "))
 		}
 	}
 	for _, line := range t.Odd {
-		sayErr(cmd, "It printed an invalid message: %s\n", line)
+		c.sayErr("It printed an invalid message: %s\n", line)
 	}
 	if t.Hint != "" {
-		cmd.PrintErrln(t.Hint)
+		fmt.Fprintln(c.Err, t.Hint)
 	}
 	if !t.OK {
 		return nil
@@ -76,14 +74,14 @@ func printTrial(cmd *cobra.Command, t mcp.Trial) error {
 	for _, o := range t.Tools {
 		total += o.Tokens
 	}
-	say(cmd, "%s works: %s, protocol %s, ready after %s\n", t.Name, t.Transport, t.Protocol,
+	c.say("%s works: %s, protocol %s, ready after %s\n", t.Name, t.Transport, t.Protocol,
 		time.Duration(t.Seconds*float64(time.Second)).Round(time.Millisecond))
-	say(cmd, "%d tools, about %d tokens with every request\n", len(t.Tools), total)
+	c.say("%d tools, about %d tokens with every request\n", len(t.Tools), total)
 	if len(t.Tools) == 0 {
 		return nil
 	}
-	cmd.Println()
-	w := headed(cmd, "TOOL", "TOKENS", "ABOUT")
+	fmt.Fprintln(c.Out)
+	w := c.table("TOOL", "TOKENS", "ABOUT")
 	for _, o := range t.Tools {
 		w.row(o.Name, o.Tokens, o.About)
 	}

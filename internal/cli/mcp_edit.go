@@ -36,7 +36,7 @@ type mcpAddFlags struct {
 	force, dry   bool
 }
 
-func mcpAdd(c *command) *cobra.Command {
+func (c *mcpCommand) addCommand() *cobra.Command {
 	var f mcpAddFlags
 	cmd := &cobra.Command{
 		Use: "add NAME [flags] URL | add NAME [flags] -- COMMAND [ARGUMENTS]", Short: "Add an MCP server to the configuration",
@@ -56,7 +56,7 @@ program sees only these variables and a few harmless ones.`,
 			if err := f.read(cmd, args); err != nil {
 				return usageError{fmt.Errorf("%w\nSee: nanobot mcp add --help", err)}
 			}
-			return addServer(c, cmd, args[0], f)
+			return c.add(args[0], f)
 		},
 	}
 	fl := cmd.Flags()
@@ -137,7 +137,7 @@ func pairs(list []string, seps string, reference bool) (map[string]string, error
 	return out, nil
 }
 
-func addServer(c *command, cmd *cobra.Command, name string, f mcpAddFlags) error {
+func (c *mcpCommand) add(name string, f mcpAddFlags) error {
 	b, err := json.Marshal(f.mcpSetting)
 	if err != nil {
 		return err
@@ -149,11 +149,11 @@ func addServer(c *command, cmd *cobra.Command, name string, f mcpAddFlags) error
 			return usageError{err}
 		}
 		for _, w := range warns {
-			sayErr(cmd, "nanobot: warning: %s\n", w)
+			c.sayErr("nanobot: warning: %s\n", w)
 		}
 	}
 	path := "tools.mcpServers." + name
-	err = c.edit(cmd, path, f.dry, func(file *config.File) (string, error) {
+	err = c.settings.edit(path, f.dry, func(file *config.File) (string, error) {
 		old, err := file.Get(path)
 		if err != nil {
 			return "", err
@@ -168,31 +168,31 @@ func addServer(c *command, cmd *cobra.Command, name string, f mcpAddFlags) error
 	}
 	for _, ref := range f.env {
 		if !strings.Contains(ref, "=") && c.getenv(ref) == "" {
-			sayErr(cmd, "Note: set %s before you start nanobot\n", ref)
+			c.sayErr("Note: set %s before you start nanobot\n", ref)
 		}
 	}
 	if f.Auth == mcp.WithLogin {
-		say(cmd, "Next: nanobot mcp login %s\n", name)
+		c.say("Next: nanobot mcp login %s\n", name)
 		return nil
 	}
-	say(cmd, "Try it: nanobot mcp test %s\nThen accept its tool descriptions: nanobot mcp accept %s\n", name, name)
+	c.say("Try it: nanobot mcp test %s\nThen accept its tool descriptions: nanobot mcp accept %s\n", name, name)
 	return nil
 }
 
-func mcpRemove(c *command) *cobra.Command {
+func (c *mcpCommand) removeCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an MCP server and its login", Args: exactArgs(1),
 		Long:              "remove deletes a server from the configuration, and its login. The rest of the file\nstays unchanged.",
 		Example:           "  nanobot mcp remove files",
-		ValidArgsFunction: c.complete(mcpNames),
+		ValidArgsFunction: c.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, loaded, err := mcpNamed(c, args[0])
+			_, loaded, err := c.named(args[0])
 			if loaded == nil {
 				return err // a server that makes no sense can be removed
 			}
 			path := "tools.mcpServers." + config.Escape(args[0])
-			err = c.edit(cmd, path, dry, func(f *config.File) (string, error) {
+			err = c.settings.edit(path, dry, func(f *config.File) (string, error) {
 				found, err := f.Unset(path)
 				if err == nil && !found {
 					return "", fmt.Errorf("MCP server %q is not in the file; it comes from the environment (NANOBOT_TOOLS__MCP_SERVERS)", args[0])
@@ -202,13 +202,13 @@ func mcpRemove(c *command) *cobra.Command {
 			if err != nil || dry {
 				return err
 			}
-			auth, err := mcpAuth(c, loaded)
+			auth, err := c.logins(loaded)
 			if err != nil {
 				return err
 			}
 			found, err := auth.Logout(cmd.Context(), args[0])
 			if found {
-				say(cmd, "The login to %s was removed too.\n", args[0])
+				c.say("The login to %s was removed too.\n", args[0])
 			}
 			return err
 		},

@@ -21,7 +21,7 @@ type mcpLoginFlags struct {
 	stay             bool
 }
 
-func mcpLogin(c *command) *cobra.Command {
+func (c *mcpCommand) loginCommand() *cobra.Command {
 	var f mcpLoginFlags
 	cmd := &cobra.Command{
 		Use: "login NAME", Short: "Log in to an MCP server", Args: exactArgs(1),
@@ -35,8 +35,8 @@ http://127.0.0.1:PORT/auth/mcp/callback.`,
 		Example: `  nanobot mcp login tracker
   nanobot mcp login tracker --no-browser
   nanobot mcp login github --client-id Iv1.abc --port 8765`,
-		ValidArgsFunction: c.complete(mcpNames),
-		RunE:              func(cmd *cobra.Command, args []string) error { return mcpLogIn(c, cmd, args[0], f) },
+		ValidArgsFunction: c.names,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.login(cmd.Context(), args[0], f) },
 	}
 	fl := cmd.Flags()
 	fl.IntVar(&f.port, "port", 0, "`port` for the redirect (default any)")
@@ -46,8 +46,8 @@ http://127.0.0.1:PORT/auth/mcp/callback.`,
 	return cmd
 }
 
-func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) error {
-	e, loaded, err := mcpNamed(c, name)
+func (c *mcpCommand) login(ctx context.Context, name string, f mcpLoginFlags) error {
+	e, loaded, err := c.named(name)
 	if err != nil {
 		return err
 	}
@@ -60,22 +60,22 @@ func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) erro
 	if f.secretIn != "" && f.client == "" {
 		return usageError{fmt.Errorf("--client-secret-file requires --client-id")}
 	}
-	auth, err := mcpAuth(c, loaded)
+	auth, err := c.logins(loaded)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	o := mcp.LoginOptions{
-		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return inputLines(ctx, c) },
-		Note: func(text string) { cmd.Println(text) },
+		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return c.lines(ctx) },
+		Note: func(text string) { fmt.Fprintln(c.Out, text) },
 		Tell: func(address string) {
-			say(cmd, "Open this address in a browser:\n\n  %s\n\n", address)
-			say(cmd, "If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
-			if !f.stay && hasBrowser(c) {
+			c.say("Open this address in a browser:\n\n  %s\n\n", address)
+			c.say("If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
+			if !f.stay && c.hasBrowser() {
 				openBrowser(ctx, address)
 			}
-			say(cmd, "Waiting...\n")
+			c.say("Waiting...\n")
 		},
 	}
 	if f.secretIn != "" {
@@ -89,37 +89,37 @@ func mcpLogIn(c *command, cmd *cobra.Command, name string, f mcpLoginFlags) erro
 	if err != nil {
 		return fmt.Errorf("log in to %s: %w", name, err)
 	}
-	say(cmd, "Logged in to %s. %s\n", name, mcpLoginNote(cmd, st, time.Now()))
+	c.say("Logged in to %s. %s\n", name, c.loginNote(st, time.Now()))
 	if e.Auth == mcp.WithLogin {
 		return nil
 	}
 	// A login that is not used would be a surprise.
 	path := "tools.mcpServers." + name + ".auth"
-	return c.edit(cmd, path, false, func(file *config.File) (string, error) { return setIn, file.SetValue(path, mcp.WithLogin) })
+	return c.settings.edit(path, false, func(file *config.File) (string, error) { return setIn, file.SetValue(path, mcp.WithLogin) })
 }
 
-func mcpLoginNote(cmd *cobra.Command, st mcp.LoginState, now time.Time) string {
+func (c *mcpCommand) loginNote(st mcp.LoginState, now time.Time) string {
 	switch {
 	case st.Renews:
-		return words(cmd, "The login is renewed automatically.")
+		return c.in("The login is renewed automatically.")
 	case !st.Expires.IsZero():
-		return words(cmd, "The login expires in %s and cannot be renewed.", st.Expires.Sub(now).Round(time.Minute))
+		return c.in("The login expires in %s and cannot be renewed.", st.Expires.Sub(now).Round(time.Minute))
 	}
-	return words(cmd, "The server does not say when the login expires.")
+	return c.in("The server does not say when the login expires.")
 }
 
-func mcpLogout(c *command) *cobra.Command {
+func (c *mcpCommand) logoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "logout NAME", Short: "Log out of an MCP server", Args: exactArgs(1),
 		Long:              "logout removes the login and the registration from this machine. It does not notify\nthe server; use the server's account page to end logins everywhere.",
 		Example:           "  nanobot mcp logout tracker",
-		ValidArgsFunction: c.complete(mcpNames),
+		ValidArgsFunction: c.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			auth, err := mcpAuth(c, loaded)
+			auth, err := c.logins(loaded)
 			if err != nil {
 				return err
 			}
@@ -128,10 +128,10 @@ func mcpLogout(c *command) *cobra.Command {
 				return err
 			}
 			if !found {
-				say(cmd, "You were not logged in to %s.\n", args[0])
+				c.say("You were not logged in to %s.\n", args[0])
 				return nil
 			}
-			say(cmd, "Logged out of %s.\n", args[0])
+			c.say("Logged out of %s.\n", args[0])
 			return nil
 		},
 	}

@@ -20,12 +20,12 @@ import (
 
 // mcpServeFlags are the flags of mcp serve.
 type mcpServeFlags struct {
-	agentFlags
 	http, tokenFile string
+	model           string
 	hosts           []string
 }
 
-func mcpServe(c *command) *cobra.Command {
+func (c *mcpCommand) serveCommand() *cobra.Command {
 	var f mcpServeFlags
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Offer the agent to other programs as an MCP server", Args: noArgs,
@@ -40,7 +40,7 @@ machines requires your own --token-file.`,
 		Example: `  nanobot mcp serve
   nanobot mcp serve --http 127.0.0.1:8765
   nanobot mcp serve --http 0.0.0.0:8765 --token-file token --allow-host box.lan`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), c, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.http, "http", "", "listen on this `address` instead, e.g. 127.0.0.1:8765")
@@ -50,16 +50,16 @@ machines requires your own --token-file.`,
 	return cmd
 }
 
-// serveMCP runs the server. Standard output belongs to the protocol; all that
+// serve runs the server. Standard output belongs to the protocol; all that
 // is for people goes to standard error.
-func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
+func (c *mcpCommand) serve(ctx context.Context, f mcpServeFlags) error {
 	if f.http == "" && (f.tokenFile != "" || len(f.hosts) > 0) {
 		return usageError{errors.New("--token-file and --allow-host require --http")}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	// The end of ctx must not stop the bot before the server has hung up.
-	bot, err := newBot(context.WithoutCancel(ctx), c, f.agentFlags, conversation{})
+	bot, err := c.bots.open(context.WithoutCancel(ctx), botChoice{model: f.model})
 	if err != nil {
 		return err
 	}
@@ -67,18 +67,18 @@ func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
 	for _, n := range bot.Notes() {
 		fmt.Fprintln(c.Err, n)
 	}
-	store, err := sessionStore(ctx, c)
+	store, err := c.stores.sessions(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close() //nolint:errcheck // only read from
-	index, _, err := openSearch(ctx, c)
+	index, _, err := c.stores.search(ctx)
 	if err != nil {
 		return err
 	}
 	defer index.Close() //nolint:errcheck // derived data
 	m, err := api.NewMCP(api.MCPOptions{
-		Ask: bot.Ask, Version: nanobot.Version(), Log: c.logger(),
+		Ask: bot.Ask, Version: nanobot.Version(), Log: c.home.logger(),
 		Sessions: api.ListSessions(store), SearchMemory: api.SearchOwner(index),
 	})
 	if err != nil {
@@ -87,10 +87,10 @@ func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
 	if f.http == "" {
 		return m.ServeStdio(ctx, c.In, c.Out)
 	}
-	return serveMCPOn(ctx, c, m, f, bot.DataDir())
+	return c.serveHTTP(ctx, m, f, bot.DataDir())
 }
 
-func serveMCPOn(ctx context.Context, c *command, m *api.MCP, f mcpServeFlags, data string) error {
+func (c *mcpCommand) serveHTTP(ctx context.Context, m *api.MCP, f mcpServeFlags, data string) error {
 	address := f.http
 	if _, err := strconv.Atoi(address); err == nil {
 		address = ":" + address
@@ -115,9 +115,9 @@ func serveMCPOn(ctx context.Context, c *command, m *api.MCP, f mcpServeFlags, da
 		return errors.Join(err, l.Close())
 	}
 	if fi, err := os.Stat(where); err == nil && fi.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
-		c.tell("nanobot: warning: other users of this machine can read %s; chmod 600 it\n", where)
+		c.sayErr("nanobot: warning: other users of this machine can read %s; chmod 600 it\n", where)
 	}
-	c.tell("MCP server at http://%s/mcp\nClients send the header Authorization: Bearer with the token in %s\n", l.Addr(), where)
+	c.sayErr("MCP server at http://%s/mcp\nClients send the header Authorization: Bearer with the token in %s\n", l.Addr(), where)
 	err = m.Serve(ctx, l, api.Gate{Token: token, Hosts: f.hosts})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

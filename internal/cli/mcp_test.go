@@ -61,9 +61,9 @@ func runMCP(t *testing.T, dir string, watch func(line string), args ...string) m
 	defer in.Close()
 	out, outText := pipe(watch)
 	errOut, errText := pipe(nil)
-	c := &command{Stdio: Stdio{Now: time.Now, In: in, Out: out, Err: errOut, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir, "USERPROFILE=" + dir, "PATH=" + os.Getenv("PATH")}}}
+	c := newProgram(Stdio{Now: time.Now, In: in, Out: out, Err: errOut, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir, "USERPROFILE=" + dir, "PATH=" + os.Getenv("PATH")}}, "", "")
 	root := &cobra.Command{Use: "nanobot", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(mcpCommand(c))
+	root.AddCommand(build(t, c, "mcp"))
 	root.SetArgs(append([]string{"mcp"}, args...))
 	root.SetOut(out)
 	root.SetErr(errOut)

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,10 +13,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-func memoryCommand(c *command) *cobra.Command {
+// memoryCommand is nanobot memory.
+type memoryCommand struct {
+	*console
+	home   *home
+	stores *stores
+}
+
+func (c *memoryCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "memory", Short: "Show, edit, undo and forget memories",
 		Long: `memory manages the long-term memory: USER.md about you, SOUL.md about how the agent
@@ -33,49 +36,26 @@ versions, so that you can view and undo every change.`,
   nanobot memory forget "old address"`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(memoryShow(c), memoryEdit(c), memoryLog(c), memoryDiff(c), memoryRestore(c), memoryForget(c),
-		memoryConfirm(c), memoryReject(c), memorySearch(c))
+	cmd.AddCommand(c.showCommand(), c.editCommand(), c.logCommand(), c.diffCommand(), c.restoreCommand(), c.forgetCommand(),
+		c.confirmCommand(), c.rejectCommand(), c.searchCommand())
 	return cmd
 }
 
-// noWorkspaceError says that nanobot has not been used here yet. It is not a mistake
-// of the one who asks, unless they named the workspace themselves.
-type noWorkspaceError struct{ path string }
-
-func (e noWorkspaceError) Error() string {
-	return fmt.Sprintf("nothing is stored yet: the first conversation (nanobot agent) or nanobot onboard creates the workspace %s", e.path)
-}
-
-// workspaceThere finds the workspace in use, which must exist.
-func (c *command) workspaceThere(loaded *config.Loaded) (string, error) {
-	ws, err := app.Workspace(c.workspace, loaded)
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(ws); errors.Is(err, fs.ErrNotExist) {
-		if c.workspace != "" {
-			return "", usageError{fmt.Errorf("the workspace %s does not exist", ws)}
-		}
-		return "", usageError{noWorkspaceError{ws}}
-	}
-	return ws, nil
-}
-
-// withMemory runs fn with the memory of the workspace in use, which must exist.
-func withMemory(ctx context.Context, c *command, fn func(*memory.Memory) error) (err error) {
-	loaded, err := config.Load(c.configOptions())
+// with runs fn with the memory of the workspace in use, which must exist.
+func (c *memoryCommand) with(ctx context.Context, fn func(*memory.Memory) error) (err error) {
+	loaded, err := c.home.read()
 	if err != nil {
 		return err
 	}
-	ws, err := c.workspaceThere(loaded)
+	ws, err := c.home.existingWorkspace(loaded)
 	if err != nil {
 		return err
 	}
-	sessions, err := openSessions(ctx, c, loaded, ws)
+	sessions, err := c.stores.sessionsOf(ctx, loaded, ws)
 	if err != nil {
 		return err
 	}
-	m, done, err := app.OpenMemory(loaded, ws, sessions, app.OpenFiles(loaded, ws, c.logger()), c.logger())
+	m, done, err := app.OpenMemory(loaded, ws, sessions, app.OpenFiles(loaded, ws, c.home.logger()), c.home.logger())
 	if err := errors.Join(err, sessions.Close()); err != nil {
 		return err
 	}
@@ -83,20 +63,7 @@ func withMemory(ctx context.Context, c *command, fn func(*memory.Memory) error) 
 	return fn(m)
 }
 
-// orNothing answers a question about the memory of a home that was never used:
-// in words, or with what a program gets then.
-func orNothing(cmd *cobra.Command, err error, asJSON bool, empty any, words string) error {
-	if _, none := errors.AsType[noWorkspaceError](err); !none {
-		return err
-	}
-	if asJSON {
-		return printJSON(cmd, empty)
-	}
-	cmd.Println(phrase.In(languageOf(cmd), words))
-	return nil
-}
-
-func memoryShow(c *command) *cobra.Command {
+func (c *memoryCommand) showCommand() *cobra.Command {
 	var why, asJSON bool
 	var scope string
 	cmd := &cobra.Command{
@@ -107,18 +74,17 @@ when and in which conversation. Memories of other people and groups are separate
 --scope shows one of them.`,
 		Example: "  nanobot memory show\n  nanobot memory show --why\n  nanobot memory show --scope telegram:-100123/42\n  nanobot memory show --json | jq '.files[].bytes'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
+			err := c.with(cmd.Context(), func(m *memory.Memory) error {
 				shown, err := m.Overview(cmd.Context(), scope, why)
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return printJSON(cmd, shown)
-				}
-				printMemory(cmd, shown, why)
-				return nil
+				return c.show(asJSON, shown, func() error {
+					c.print(shown, why)
+					return nil
+				})
 			})
-			return orNothing(cmd, err, asJSON, memory.Overview{Files: []memory.FileView{}}, nothingYet)
+			return c.home.orNothing(err, asJSON, memory.Overview{Files: []memory.FileView{}}, nothingYet)
 		},
 	}
 	f := cmd.Flags()
@@ -133,54 +99,55 @@ const nothingYet = `Nothing is remembered yet. nanobot adds facts from your conv
 to USER.md, SOUL.md and MEMORY.md in the workspace over time. After nanobot onboard
 you can also edit them yourself: nanobot memory edit`
 
-func printMemory(cmd *cobra.Command, m memory.Overview, why bool) {
+func (c *memoryCommand) print(m memory.Overview, why bool) {
 	for _, f := range m.Files {
-		say(cmd, "== %s (%d of %d bytes)\n\n", f.Path, f.Bytes, f.Cap)
+		c.say("== %s (%d of %d bytes)\n\n", f.Path, f.Bytes, f.Cap)
 		switch {
 		case strings.TrimSpace(f.Text) == "":
-			say(cmd, "(empty)\n\n")
+			c.say("(empty)\n\n")
 		case why:
-			printWhy(cmd.OutOrStdout(), f)
+			printWhy(c.Out, f)
 		default:
-			cmd.Printf("%s\n\n", printable(strings.TrimRight(f.Text, "\n")))
+			fmt.Fprintf(c.Out, "%s\n\n", printable(strings.TrimRight(f.Text, "\n")))
 		}
 	}
-	printWaiting(cmd, m.Waiting)
+	c.printWaiting(m.Waiting)
 	for i, s := range m.Scopes {
 		if i == 0 {
-			say(cmd, "== Separate memories of other people and groups (--scope)\n")
+			c.say("== Separate memories of other people and groups (--scope)\n")
 		}
-		say(cmd, "  %s  %d bytes\n", printable(s.Name), s.Bytes)
+		c.say("  %s  %d bytes\n", printable(s.Name), s.Bytes)
 	}
 	if len(m.Scopes) > 0 {
-		cmd.Println()
+		fmt.Fprintln(c.Out)
 	}
-	say(cmd, "Summaries of conversations: %d, not yet read by Dream: %d\n", m.History.Entries, m.History.Unread)
-	commitLine(cmd, phrase.Later("Last Dream:"), m.Dreamed)
-	commitLine(cmd, phrase.Later("Last change:"), m.Last)
+	c.say("Summaries of conversations: %d, not yet read by Dream: %d\n", m.History.Entries, m.History.Unread)
+	c.printCommit(phrase.Later("Last Dream:"), m.Dreamed)
+	c.printCommit(phrase.Later("Last change:"), m.Last)
 	if m.Unsaved > 0 {
-		say(cmd, "Changed since: %s; nanobot memory diff\n", phrase.Counted(m.Unsaved, "file"))
+		c.say("Changed since: %s; nanobot memory diff\n", phrase.Counted(m.Unsaved, "file"))
 	}
-	say(cmd, "Earlier versions: %s\n", m.Repository)
+	c.say("Earlier versions: %s\n", m.Repository)
 }
 
-func commitLine(cmd *cobra.Command, label phrase.Sentence, c *gitstore.Commit) {
-	if c == nil {
-		say(cmd, "%s none\n", label)
+func (c *memoryCommand) printCommit(label phrase.Sentence, commit *gitstore.Commit) {
+	if commit == nil {
+		c.say("%s none\n", label)
 		return
 	}
-	cmd.Printf("%s %s %s %s\n", label.In(languageOf(cmd)), c.Time.Local().Format("2006-01-02 15:04"), gitstore.Short(c.ID), text.Label(printable(c.Subject), 80))
+	at := commit.Time.Local().Format("2006-01-02 15:04")
+	fmt.Fprintf(c.Out, "%s %s %s %s\n", label.In(c.language), at, gitstore.Short(commit.ID), text.Label(printable(commit.Subject), 80))
 }
 
 // printable makes what moves a cursor or reorders text visible; lines stay.
 func printable(s string) string { return text.Reveal(s, text.Prose) }
 
 // commitIDs completes ids of commits.
-func commitIDs(c *command, cmd *cobra.Command, args []string, typed string) (out []string, _ cobra.ShellCompDirective) {
+func (c *memoryCommand) commitIDs(cmd *cobra.Command, args []string, typed string) (out []string, _ cobra.ShellCompDirective) {
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
+	err := c.with(cmd.Context(), func(m *memory.Memory) error {
 		log, err := m.Repo.Log(cmd.Context(), 50)
 		for _, e := range log {
 			if strings.HasPrefix(e.ID, typed) {
@@ -193,9 +160,4 @@ func commitIDs(c *command, cmd *cobra.Command, args []string, typed string) (out
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-// editorOf is the program a person edits texts with.
-func editorOf(c *command) []string {
-	return strings.Fields(cmp.Or(c.getenv("VISUAL"), c.getenv("EDITOR"), defaultEditor))
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 )
 
-func memoryForget(c *command) *cobra.Command {
+func (c *memoryCommand) forgetCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "forget TEXT", Short: "Remove every remembered line that contains a text",
@@ -21,47 +22,47 @@ first. You cannot undo it. It does not change the conversations themselves and a
 		Example: "  nanobot memory forget \"old address\"\n  nanobot memory forget 555-0100 --yes",
 		Args:    exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
+			err := c.with(cmd.Context(), func(m *memory.Memory) error {
 				found, err := m.Find(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				tellFound(cmd, found)
+				c.printFound(found)
 				if !yes {
-					if err := c.agree(cmd, "Remove all of this permanently? yes or no"); err != nil {
+					if err := c.agree("Remove all of this permanently? yes or no"); err != nil {
 						return err
 					}
 				}
 				done, err := m.Forget(cmd.Context(), found)
 				for _, s := range done.Removed {
-					say(cmd, "removed %s\n", printable(s))
+					c.say("removed %s\n", printable(s))
 				}
 				for _, s := range done.Left {
-					say(cmd, "not changed: %s\n", printable(s))
+					c.say("not changed: %s\n", printable(s))
 				}
 				if err == nil {
-					say(cmd, "The conversations still contain it: nanobot sessions list\n")
+					c.say("The conversations still contain it: nanobot sessions list\n")
 				}
 				return err
 			})
 			if errors.Is(err, memory.ErrTooShort) {
 				return usageError{err}
 			}
-			return orNothing(cmd, err, false, nil, "Nothing is remembered yet, so there is nothing to forget.")
+			return c.home.orNothing(err, false, nil, "Nothing is remembered yet, so there is nothing to forget.")
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 
-func tellFound(cmd *cobra.Command, found *memory.Occurrences) {
+func (c *memoryCommand) printFound(found *memory.Occurrences) {
 	if len(found.Lines)+len(found.Entries) == 0 {
-		say(cmd, "No memory file and no summary contains it now. Earlier versions, the record of sources and the index are cleaned anyway.\n")
+		c.say("No memory file and no summary contains it now. Earlier versions, the record of sources and the index are cleaned anyway.\n")
 	}
 	for _, l := range found.Lines {
-		cmd.Printf("%s: %s\n", printable(l.File), text.Label(printable(l.Line), 160))
+		fmt.Fprintf(c.Out, "%s: %s\n", printable(l.File), text.Label(printable(l.Line), 160))
 	}
 	for _, e := range found.Entries {
-		say(cmd, "summary of %s: %s\n", e.File, text.Label(printable(e.Line), 160))
+		c.say("summary of %s: %s\n", e.File, text.Label(printable(e.Line), 160))
 	}
 }

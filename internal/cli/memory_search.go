@@ -11,7 +11,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
 // memorySearchFlags are the flags of memory search.
@@ -21,7 +20,7 @@ type memorySearchFlags struct {
 	everyone, asJSON              bool
 }
 
-func memorySearch(c *command) *cobra.Command {
+func (c *memoryCommand) searchCommand() *cobra.Command {
 	var f memorySearchFlags
 	cmd := &cobra.Command{
 		Use: "search QUERY...", Short: "Search conversations and memory",
@@ -42,7 +41,7 @@ index is created on first use, and you can delete it at any time.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return searchMemory(c, cmd, args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.search(cmd.Context(), args, f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.session, "session", "", "only this `conversation`")
@@ -54,20 +53,6 @@ index is created on first use, and you can delete it at any time.`,
 	jsonFlag(cmd, &f.asJSON)
 	cmd.MarkFlagsMutuallyExclusive("scope", "everyone")
 	return cmd
-}
-
-// openSearch opens the index of the workspace in use.
-func openSearch(ctx context.Context, c *command) (x *search.Index, loc *time.Location, err error) {
-	loaded, ws, err := c.inUse()
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err := openSessions(ctx, c, loaded, ws)
-	if err != nil {
-		return nil, nil, err
-	}
-	x, err = app.OpenSearch(loaded, ws, store, c.logger())
-	return x, loaded.Config.Agents.Defaults.Location(), errors.Join(err, store.Close())
 }
 
 // memoryHitJSON is an element of memory search --json.
@@ -84,8 +69,8 @@ type memoryHitJSON struct {
 	Position int       `json:"rank"`
 }
 
-func searchMemory(c *command, cmd *cobra.Command, args []string, f memorySearchFlags) (err error) {
-	x, loc, err := openSearch(cmd.Context(), c)
+func (c *memoryCommand) search(ctx context.Context, args []string, f memorySearchFlags) (err error) {
+	x, loc, err := c.stores.search(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,8 +85,8 @@ func searchMemory(c *command, cmd *cobra.Command, args []string, f memorySearchF
 	if term.IsTerminal(int(c.Out.Fd())) && c.getenv("NO_COLOR") == "" {
 		q.Open, q.Close = "\x1b[1m", "\x1b[22m"
 	}
-	stop := sayWhenSlow(cmd)
-	res, err := x.Search(cmd.Context(), q)
+	stop := c.sayWhenSlow(ctx)
+	res, err := x.Search(ctx, q)
 	stop()
 	if errors.Is(err, search.ErrEmpty) {
 		return usageError{err}
@@ -109,19 +94,18 @@ func searchMemory(c *command, cmd *cobra.Command, args []string, f memorySearchF
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
-		out := []memoryHitJSON{}
-		for i, h := range res.Hits {
-			out = append(out, memoryHitJSON{h.Session, h.Source, string(h.Role), h.Time, h.Scope, h.Score, h.Partial, h.Tainted, h.Snippet, i + 1})
-		}
-		return printJSON(cmd, out)
+	out := []memoryHitJSON{}
+	for i, h := range res.Hits {
+		out = append(out, memoryHitJSON{h.Session, h.Source, string(h.Role), h.Time, h.Scope, h.Score, h.Partial, h.Tainted, h.Snippet, i + 1})
 	}
-	return printHits(cmd, res, loc)
+	return c.show(f.asJSON, out, func() error {
+		return c.printHits(res, loc)
+	})
 }
 
 // sayWhenSlow tells that the index is being made when that takes a while.
-func sayWhenSlow(cmd *cobra.Command) (stop func()) {
-	ctx, cancel := context.WithCancel(cmd.Context())
+func (c *memoryCommand) sayWhenSlow(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -129,20 +113,20 @@ func sayWhenSlow(cmd *cobra.Command) (stop func()) {
 		defer t.Stop()
 		select {
 		case <-t.C:
-			sayErr(cmd, "nanobot: updating the index...\n")
+			c.sayErr("nanobot: updating the index...\n")
 		case <-ctx.Done():
 		}
 	}()
 	return func() { cancel(); <-done }
 }
 
-func printHits(cmd *cobra.Command, res search.Result, loc *time.Location) error {
+func (c *memoryCommand) printHits(res search.Result, loc *time.Location) error {
 	if len(res.Hits) == 0 {
-		sayErr(cmd, "Nothing found.\n")
+		c.sayErr("Nothing found.\n")
 		return failure{exitFailure}
 	}
 	if res.Total == 0 {
-		sayErr(cmd, "No text contains all of these words; these contain some:\n")
+		c.sayErr("No text contains all of these words; these contain some:\n")
 	}
 	for _, h := range res.Hits {
 		where := h.Source
@@ -150,15 +134,15 @@ func printHits(cmd *cobra.Command, res search.Result, loc *time.Location) error 
 			where = h.Session + ", " + string(h.Role)
 		}
 		if h.Scope != "" {
-			where += words(cmd, ", scope %s", printable(h.Scope))
+			where += c.in(", scope %s", printable(h.Scope))
 		}
-		cmd.Printf("%s  %s\n    %s\n", h.Time.In(loc).Format("2006-01-02 15:04"), printable(where), h.Snippet)
+		fmt.Fprintf(c.Out, "%s  %s\n    %s\n", h.Time.In(loc).Format("2006-01-02 15:04"), printable(where), h.Snippet)
 	}
 	switch {
 	case res.AtLeast:
-		sayErr(cmd, "More than %d texts contain these words; narrow the search with more words or --after.\n", res.Total)
+		c.sayErr("More than %d texts contain these words; narrow the search with more words or --after.\n", res.Total)
 	case res.Total > len(res.Hits):
-		sayErr(cmd, "%d of %d shown; --limit shows more.\n", len(res.Hits), res.Total)
+		c.sayErr("%d of %d shown; --limit shows more.\n", len(res.Hits), res.Total)
 	}
 	return nil
 }

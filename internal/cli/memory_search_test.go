@@ -51,7 +51,9 @@ func TestMemorySearchCommand(t *testing.T) {
 			}
 		})
 	}
-	out, err := fresh(t).run("search", "blue", "--json")
+	r := fresh(t)
+	r.dir() // imports the conversations, which the first command would report
+	out, err := r.run("search", "blue", "--json")
 	var hits []memoryHitJSON
 	if err != nil || json.Unmarshal([]byte(out), &hits) != nil || len(hits) != 1 || hits[0].Source != "USER.md" || hits[0].Score <= 0 {
 		t.Errorf("JSON %s, error %v", out, err)

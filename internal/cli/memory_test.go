@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,11 +76,11 @@ func (r *remembering) run(args ...string) (string, error) {
 		r.t.Fatal(err)
 	}
 	defer null.Close()
-	c := &command{Stdio: Stdio{Now: time.Now, In: null, Err: os.Stderr, Env: r.env()}, workspace: r.ws}
-	cmd := memoryCommand(c)
-	var out bytes.Buffer
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
+	out := newPrinted(r.t)
+	c := newProgram(Stdio{Now: time.Now, In: null, Out: out.File, Err: out.File, Env: r.env()}, "", r.ws)
+	cmd := build(r.t, c, "memory")
+	cmd.SetOut(out)
+	cmd.SetErr(out)
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err = cmd.ExecuteContext(r.t.Context())
@@ -183,14 +182,14 @@ func TestMemoryForgetsEverywhere(t *testing.T) {
 func TestMemoryOfAnEmptyHome(t *testing.T) {
 	t.Parallel()
 	run := func(ws string, args ...string) (string, error) {
-		c := &command{Stdio: Stdio{Now: time.Now, Env: []string{"NANOBOT_HOME=" + t.TempDir()}}, workspace: ws}
-		cmd := memoryCommand(c)
+		out := newPrinted(t)
+		c := newProgram(Stdio{Now: time.Now, Out: out.File, Err: out.File, Env: []string{"NANOBOT_HOME=" + t.TempDir()}}, "", ws)
+		cmd := build(t, c, "memory")
 		if args[0] == "undo" {
-			cmd, args = undoCommand(c), args[1:]
+			cmd, args = build(t, c, "undo"), args[1:]
 		}
-		var out bytes.Buffer
-		cmd.SetOut(&out)
-		cmd.SetErr(&out)
+		cmd.SetOut(out)
+		cmd.SetErr(out)
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		err := cmd.ExecuteContext(t.Context())
@@ -257,8 +256,8 @@ func TestMemoryEditYieldsToOthers(t *testing.T) {
 	r := newRemembering(t)
 	editor := filepath.Join(r.home, "editor.sh")
 	r.put("editor.sh", "#!/bin/sh\necho mine >> \"$1\"\necho theirs >> "+filepath.Join(r.ws, "USER.md")+"\n")
-	c := &command{Stdio: Stdio{Now: time.Now, Env: append(r.env(), "PATH="+os.Getenv("PATH"), "EDITOR=sh "+editor)}, workspace: r.ws}
-	cmd := memoryCommand(c)
+	c := newProgram(Stdio{Now: time.Now, Env: append(r.env(), "PATH="+os.Getenv("PATH"), "EDITOR=sh "+editor)}, "", r.ws)
+	cmd := build(t, c, "memory")
 	cmd.SetArgs([]string{"edit", "user"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 )
 
-func memoryLog(c *command) *cobra.Command {
+func (c *memoryCommand) logCommand() *cobra.Command {
 	var n int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -27,28 +28,27 @@ func memoryLog(c *command) *cobra.Command {
 			if n <= 0 {
 				return usageError{fmt.Errorf("-n %d: want a positive number", n)}
 			}
-			err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
+			err := c.with(cmd.Context(), func(m *memory.Memory) error {
 				log, err := m.Repo.Log(cmd.Context(), n)
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					if log == nil {
-						log = []gitstore.Commit{}
+				if log == nil {
+					log = []gitstore.Commit{}
+				}
+				return c.show(asJSON, log, func() error {
+					if len(log) == 0 {
+						c.say("No changes are recorded yet.\n")
+						return nil
 					}
-					return printJSON(cmd, log)
-				}
-				if len(log) == 0 {
-					say(cmd, "No changes are recorded yet.\n")
-					return nil
-				}
-				w := headed(cmd, "CHANGE", "TIME", "ABOUT")
-				for _, e := range log {
-					w.row(gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), text.Label(printable(e.Subject), 80))
-				}
-				return w.Flush()
+					w := c.table("CHANGE", "TIME", "ABOUT")
+					for _, e := range log {
+						w.row(gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), text.Label(printable(e.Subject), 80))
+					}
+					return w.Flush()
+				})
 			})
-			return orNothing(cmd, err, asJSON, []gitstore.Commit{}, "No changes are recorded yet.")
+			return c.home.orNothing(err, asJSON, []gitstore.Commit{}, "No changes are recorded yet.")
 		},
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", 20, "how many")
@@ -56,17 +56,17 @@ func memoryLog(c *command) *cobra.Command {
 	return cmd
 }
 
-func memoryDiff(c *command) *cobra.Command {
+func (c *memoryCommand) diffCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "diff [CHANGE [CHANGE]]", Short: "Show a change of the memory files",
 		Long: `diff shows one change; nanobot memory log lists them. Without CHANGE it shows what
 is not recorded yet, with two it shows the difference between them.`,
 		Example:           "  nanobot memory diff\n  nanobot memory diff 3f2a91bc",
-		ValidArgsFunction: c.complete(commitIDs),
+		ValidArgsFunction: c.commitIDs,
 		Args:              atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
+			err := c.with(cmd.Context(), func(m *memory.Memory) error {
 				var of *gitstore.Commit
 				var change gitstore.Change
 				var err error
@@ -83,43 +83,32 @@ is not recorded yet, with two it shows the difference between them.`,
 				if err != nil {
 					return commitError(strings.Join(args, " or "), err)
 				}
-				if asJSON {
-					return printJSON(cmd, struct {
-						*gitstore.Commit
-						gitstore.Change
-					}{of, change})
-				}
-				if of != nil {
-					commitLine(cmd, phrase.Later("Change"), of)
-					if of.Body != "" {
-						fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", printable(of.Body))
+				return c.show(asJSON, struct {
+					*gitstore.Commit
+					gitstore.Change
+				}{of, change}, func() error {
+					if of != nil {
+						c.printCommit(phrase.Later("Change"), of)
+						if of.Body != "" {
+							fmt.Fprintf(c.Out, "\n%s\n", printable(of.Body))
+						}
+						fmt.Fprintln(c.Out)
 					}
-					fmt.Fprintln(cmd.OutOrStdout())
-				}
-				if len(change.Files) == 0 {
-					say(cmd, "Nothing differs.\n")
-				}
-				fmt.Fprint(cmd.OutOrStdout(), printable(change.Diff))
-				return nil
+					if len(change.Files) == 0 {
+						c.say("Nothing differs.\n")
+					}
+					fmt.Fprint(c.Out, printable(change.Diff))
+					return nil
+				})
 			})
 			if len(args) > 0 {
 				return err // there is no such change
 			}
-			return orNothing(cmd, err, asJSON, gitstore.Change{}, "Nothing differs.")
+			return c.home.orNothing(err, asJSON, gitstore.Change{}, "Nothing differs.")
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-// atMost allows up to n arguments.
-func atMost(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > n {
-			return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-		}
-		return nil
-	}
 }
 
 // commitError tells why a change cannot be used.
@@ -135,7 +124,7 @@ func commitError(name string, err error) error {
 	return err
 }
 
-func memoryRestore(c *command) *cobra.Command {
+func (c *memoryCommand) restoreCommand() *cobra.Command {
 	var only, asJSON bool
 	cmd := &cobra.Command{
 		Use: "restore CHANGE", Short: "Restore the memory files to before a change",
@@ -143,10 +132,10 @@ func memoryRestore(c *command) *cobra.Command {
 change and keeps later ones; if the same lines changed again, it does nothing.
 The current version is kept: you can undo a restore by its own id.`,
 		Example:           "  nanobot memory restore 3f2a91bc\n  nanobot memory restore 3f2a91bc --only",
-		ValidArgsFunction: c.complete(commitIDs),
+		ValidArgsFunction: c.commitIDs,
 		Args:              exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withMemory(cmd.Context(), c, func(m *memory.Memory) error {
+			return c.with(cmd.Context(), func(m *memory.Memory) error {
 				undo := m.Repo.Restore
 				if only {
 					undo = m.Repo.UndoOnly
@@ -162,11 +151,10 @@ The current version is kept: you can undo a restore by its own id.`,
 				if err != nil {
 					return commitError(args[0], err)
 				}
-				if asJSON {
-					return printJSON(cmd, u)
-				}
-				tellRestore(cmd, u, only, later)
-				return nil
+				return c.show(asJSON, u, func() error {
+					c.printRestored(u, only, later)
+					return nil
+				})
 			})
 		},
 	}
@@ -175,27 +163,27 @@ The current version is kept: you can undo a restore by its own id.`,
 	return cmd
 }
 
-func tellRestore(cmd *cobra.Command, u gitstore.Undone, only bool, later []gitstore.Commit) {
+func (c *memoryCommand) printRestored(u gitstore.Undone, only bool, later []gitstore.Commit) {
 	if u.Commit == "" {
-		say(cmd, "Nothing to do: the files are already as they were before the change.\n")
+		c.say("Nothing to do: the files are already as they were before the change.\n")
 		return
 	}
-	say(cmd, "Undid %s %s\n", gitstore.Short(u.Of.ID), text.Label(printable(u.Of.Subject), 80))
+	c.say("Undid %s %s\n", gitstore.Short(u.Of.ID), text.Label(printable(u.Of.Subject), 80))
 	if !only {
 		for _, e := range later {
-			say(cmd, "  and %s %s\n", gitstore.Short(e.ID), text.Label(printable(e.Subject), 80))
+			c.say("  and %s %s\n", gitstore.Short(e.ID), text.Label(printable(e.Subject), 80))
 		}
 	}
 	if u.Snapshot != "" {
-		say(cmd, "Changes that were not recorded yet are kept as %s\n", gitstore.Short(u.Snapshot))
+		c.say("Changes that were not recorded yet are kept as %s\n", gitstore.Short(u.Snapshot))
 	}
 	for _, f := range u.Files {
-		cmd.Printf("  %s\n", printable(f))
+		fmt.Fprintf(c.Out, "  %s\n", printable(f))
 	}
-	say(cmd, "To undo this: nanobot memory restore %s\n", gitstore.Short(u.Commit))
+	c.say("To undo this: nanobot memory restore %s\n", gitstore.Short(u.Commit))
 }
 
-func memoryEdit(c *command) *cobra.Command {
+func (c *memoryCommand) editCommand() *cobra.Command {
 	var scope string
 	cmd := &cobra.Command{
 		Use: "edit [USER|SOUL|MEMORY]", Short: "Edit a memory file in your editor",
@@ -211,12 +199,12 @@ change.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			return withMemory(cmd.Context(), c, func(m *memory.Memory) error {
+			return c.with(cmd.Context(), func(m *memory.Memory) error {
 				file, err := m.FileNamed(name, scope)
 				if err != nil {
 					return err
 				}
-				return editMemory(c, cmd, m, file)
+				return c.edit(cmd.Context(), m, file)
 			})
 		},
 	}
@@ -224,10 +212,9 @@ change.`,
 	return cmd
 }
 
-// editMemory lets a person change a copy and takes it over if the file has not
+// edit lets a person change a copy and takes it over if the file has not
 // changed meanwhile.
-func editMemory(c *command, cmd *cobra.Command, m *memory.Memory, file string) (err error) {
-	ctx := cmd.Context()
+func (c *memoryCommand) edit(ctx context.Context, m *memory.Memory, file string) (err error) {
 	if _, _, err := m.Repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
 		return err
 	}
@@ -249,7 +236,7 @@ func editMemory(c *command, cmd *cobra.Command, m *memory.Memory, file string) (
 	if err := os.WriteFile(tmp, old, 0o600); err != nil {
 		return err
 	}
-	if err := runEditor(ctx, c, tmp); err != nil {
+	if err := c.openEditor(ctx, tmp); err != nil {
 		return fmt.Errorf("%w; %s is unchanged", err, file)
 	}
 	edited, err := os.ReadFile(tmp)
@@ -257,7 +244,7 @@ func editMemory(c *command, cmd *cobra.Command, m *memory.Memory, file string) (
 		return err
 	}
 	if bytes.Equal(edited, old) {
-		say(cmd, "No changes.\n")
+		c.say("No changes.\n")
 		return nil
 	}
 	now, err := m.Repo.ReadWork(file)
@@ -273,6 +260,6 @@ func editMemory(c *command, cmd *cobra.Command, m *memory.Memory, file string) (
 	if err != nil {
 		return err
 	}
-	say(cmd, "%s is changed (%s)\n", file, gitstore.Short(id))
+	c.say("%s is changed (%s)\n", file, gitstore.Short(id))
 	return nil
 }

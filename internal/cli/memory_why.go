@@ -32,51 +32,51 @@ func printWhy(w io.Writer, f memory.FileView) {
 }
 
 // printWaiting lists what came from outside and is not believed yet.
-func printWaiting(cmd *cobra.Command, held []memory.Held) {
+func (c *memoryCommand) printWaiting(held []memory.Held) {
 	if len(held) == 0 {
 		return
 	}
-	say(cmd, "== From outside; nanobot memory confirm or reject decides\n")
+	c.say("== From outside; nanobot memory confirm or reject decides\n")
 	for _, h := range held {
 		where := string(h.Target)
 		if h.Scope != "" {
-			where = words(cmd, "%s of %s", where, h.Scope)
+			where = c.in("%s of %s", where, h.Scope)
 		}
 		if h.Order {
-			where += words(cmd, ", reads like an instruction and cannot be confirmed")
+			where += c.in(", reads like an instruction and cannot be confirmed")
 		}
-		cmd.Printf("  %s  %s  [%s]\n", h.ID, text.Label(printable(h.Text), 200), printable(where))
+		fmt.Fprintf(c.Out, "  %s  %s  [%s]\n", h.ID, text.Label(printable(h.Text), 200), printable(where))
 		for _, o := range h.Sources {
-			cmd.Printf("    <- %s\n", text.Label(printable(o.String()), 200))
+			fmt.Fprintf(c.Out, "    <- %s\n", text.Label(printable(o.String()), 200))
 		}
 	}
-	cmd.Println()
+	fmt.Fprintln(c.Out)
 }
 
-func memoryConfirm(c *command) *cobra.Command {
-	return decideHeld(c, "confirm", "Accept findings from outside", "confirm writes findings from web pages, documents or other tools to the memory\nfiles. nanobot memory show lists them.",
+func (c *memoryCommand) confirmCommand() *cobra.Command {
+	return c.decideCommand("confirm", "Accept findings from outside", "confirm writes findings from web pages, documents or other tools to the memory\nfiles. nanobot memory show lists them.",
 		func(cmd *cobra.Command, m *memory.Memory, id string) error {
 			file, err := m.Dream.Confirm(cmd.Context(), id)
 			if err == nil {
-				say(cmd, "%s is now in %s\n", id, file)
+				c.say("%s is now in %s\n", id, file)
 			}
 			return err
 		})
 }
 
-func memoryReject(c *command) *cobra.Command {
-	return decideHeld(c, "reject", "Reject findings from outside", "reject drops findings that wait for your decision. They do not come back.",
+func (c *memoryCommand) rejectCommand() *cobra.Command {
+	return c.decideCommand("reject", "Reject findings from outside", "reject drops findings that wait for your decision. They do not come back.",
 		func(cmd *cobra.Command, m *memory.Memory, id string) error {
 			err := m.Dream.Reject(cmd.Context(), id)
 			if err == nil {
-				say(cmd, "%s is dropped\n", id)
+				c.say("%s is dropped\n", id)
 			}
 			return err
 		})
 }
 
-// decideHeld makes a command about findings that wait.
-func decideHeld(c *command, name, short, long string, do func(*cobra.Command, *memory.Memory, string) error) *cobra.Command {
+// decideCommand makes a command about findings that wait.
+func (c *memoryCommand) decideCommand(name, short, long string, do func(*cobra.Command, *memory.Memory, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " ID...", Short: short, Long: long, Example: "  nanobot memory " + name + " 3f2a91bc",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -85,9 +85,9 @@ func decideHeld(c *command, name, short, long string, do func(*cobra.Command, *m
 			}
 			return nil
 		},
-		ValidArgsFunction: c.complete(heldIDs),
+		ValidArgsFunction: c.heldIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withMemory(cmd.Context(), c, func(m *memory.Memory) error {
+			return c.with(cmd.Context(), func(m *memory.Memory) error {
 				for _, id := range args {
 					err := do(cmd, m, id)
 					if errors.Is(err, memory.ErrNoFinding) {
@@ -104,8 +104,8 @@ func decideHeld(c *command, name, short, long string, do func(*cobra.Command, *m
 }
 
 // heldIDs completes findings.
-func heldIDs(c *command, cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
-	err := withMemory(cmd.Context(), c, func(m *memory.Memory) error {
+func (c *memoryCommand) heldIDs(cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
+	err := c.with(cmd.Context(), func(m *memory.Memory) error {
 		held, err := m.Dream.Quarantine(cmd.Context())
 		for _, h := range held {
 			out = append(out, h.ID+"\t"+text.Label(printable(h.Text), 40))

@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +15,13 @@ import (
 // migrateShown bounds the lines of each kind that are printed.
 const migrateShown = 50
 
-func migrateCommand(c *command) *cobra.Command {
+// migrateCommand is nanobot migrate.
+type migrateCommand struct {
+	*console
+	home *home
+}
+
+func (c *migrateCommand) command() *cobra.Command {
 	var yes, dry bool
 	var from string
 	cmd := &cobra.Command{
@@ -39,12 +45,12 @@ it after a move to another disk.`,
 				return err
 			}
 			if source != "" {
-				return c.convertYAML(cmd, source, target, yes, dry)
+				return c.convertYAML(source, target, yes, dry)
 			}
 			if from != "" {
-				return adopt(c, cmd, from, yes, dry)
+				return c.adopt(from, yes, dry)
 			}
-			return migrate(c, cmd, yes, dry)
+			return c.run(cmd.Context(), yes, dry)
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "import without asking")
@@ -54,12 +60,12 @@ it after a move to another disk.`,
 	return cmd
 }
 
-func migrate(c *command, cmd *cobra.Command, yes, dry bool) (err error) {
-	loaded, ws, err := c.inUse()
+func (c *migrateCommand) run(ctx context.Context, yes, dry bool) (err error) {
+	loaded, ws, err := c.home.inUse()
 	if err != nil {
 		return err
 	}
-	m, err := app.OpenMigration(cmd.Context(), loaded, ws, c.logger())
+	m, err := app.OpenMigration(ctx, loaded, ws, c.home.logger())
 	if err != nil {
 		return err
 	}
@@ -68,55 +74,38 @@ func migrate(c *command, cmd *cobra.Command, yes, dry bool) (err error) {
 	for _, n := range m.Notes {
 		fmt.Fprintln(c.Err, "nanobot:", c.known(n))
 	}
-	showMigration(cmd, m)
+	c.print(m)
 	switch {
 	case m.Empty():
-		say(cmd, "There is nothing to import from %s.\n", ws)
+		c.say("There is nothing to import from %s.\n", ws)
 		return nil
 	case dry:
 		return nil
 	case !yes:
-		ok, err := c.agreed(cmd, c.in("Import this?"))
+		ok, err := c.agrees(c.in("Import this?"))
 		if err != nil || !ok {
 			return err
 		}
 	}
-	what, err := m.Take(cmd.Context())
+	what, err := m.Take(ctx)
 	if what != "" {
-		say(cmd, "Imported: %s.\n", what)
+		c.say("Imported: %s.\n", what)
 	}
 	return err
 }
 
-// agreed asks a person. Without one nothing is done.
-func (c *command) agreed(cmd *cobra.Command, question string) (bool, error) {
-	ask := newPrompter(c.In, c.Out)
-	if !ask.terminal() {
-		return false, usageError{errors.New("cannot ask for confirmation here; review with --dry-run, then use --yes")}
-	}
-	answer, err := ask.line(question, "no")
-	if err != nil {
-		return false, err
-	}
-	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
-		return true, nil
-	}
-	say(cmd, "Nothing was changed.\n")
-	return false, nil
-}
-
 // adopt gives the workspace in use what belonged to another folder.
-func adopt(c *command, cmd *cobra.Command, from string, yes, dry bool) error {
-	loaded, ws, err := c.inUse()
+func (c *migrateCommand) adopt(from string, yes, dry bool) error {
+	loaded, ws, err := c.home.inUse()
 	if err != nil {
 		return err
 	}
 	if dry {
-		say(cmd, "%s would receive the conversations, jobs and memory of %s.\n", ws, from)
+		c.say("%s would receive the conversations, jobs and memory of %s.\n", ws, from)
 		return nil
 	}
 	if !yes {
-		ok, err := c.agreed(cmd, c.in("Give %s the conversations, jobs and memory of %s?", ws, from))
+		ok, err := c.agrees(c.in("Give %s the conversations, jobs and memory of %s?", ws, from))
 		if err != nil || !ok {
 			return err
 		}
@@ -125,25 +114,25 @@ func adopt(c *command, cmd *cobra.Command, from string, yes, dry bool) error {
 	if err != nil {
 		return err
 	}
-	say(cmd, "%s continues where %s ended.\n", w.Path, from)
+	c.say("%s continues where %s ended.\n", w.Path, from)
 	return nil
 }
 
-// showMigration prints what was found, without a character that a terminal
+// print prints what was found, without a character that a terminal
 // would obey.
-func showMigration(cmd *cobra.Command, m *app.Migration) {
+func (c *migrateCommand) print(m *app.Migration) {
 	var lines []string
 	for _, s := range m.Sessions {
-		what := words(cmd, "%d more messages", s.Messages)
+		what := c.in("%d more messages", s.Messages)
 		switch {
 		case s.Apart:
-			what = words(cmd, "is not imported: it does not continue the conversation here")
+			what = c.in("is not imported: it does not continue the conversation here")
 		case s.New:
-			what = words(cmd, "new, %d messages", s.Messages)
+			what = c.in("new, %d messages", s.Messages)
 		}
 		lines = append(lines, fmt.Sprintf("  %s: %s (%s): %s", text.Label(s.Key, 60), what, text.Label(s.File, 200), text.Label(s.Last, 80)))
 	}
-	showKind(cmd, "Conversations:", lines)
+	c.printKind("Conversations:", lines)
 
 	lines = nil
 	for i := range m.Jobs {
@@ -154,28 +143,28 @@ func showMigration(cmd *cobra.Command, m *app.Migration) {
 		}
 		lines = append(lines, fmt.Sprintf("  %s %s (%s): %s", text.Label(j.ID, 20), text.Label(j.Name, 40), what, text.Label(j.Payload.Message, 120)))
 	}
-	showKind(cmd, "Jobs:", lines)
+	c.printKind("Jobs:", lines)
 
 	lines = nil
 	for _, e := range m.History {
 		lines = append(lines, fmt.Sprintf("  %s %s", text.Label(e.Time, 20), text.Label(e.Content, 120)))
 	}
-	showKind(cmd, "History:", lines)
+	c.printKind("History:", lines)
 
 	for _, u := range m.Unread {
-		say(cmd, "Cannot be read: %s\n", known(cmd, text.Label(u, 400)))
+		c.say("Cannot be read: %s\n", c.known(text.Label(u, 400)))
 	}
 }
 
-func showKind(cmd *cobra.Command, title string, lines []string) {
+func (c *migrateCommand) printKind(title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
-	cmd.Println(words(cmd, title))
+	fmt.Fprintln(c.Out, c.in(title))
 	for _, l := range lines[:min(len(lines), migrateShown)] {
-		cmd.Println(l)
+		fmt.Fprintln(c.Out, l)
 	}
 	if n := len(lines) - migrateShown; n > 0 {
-		say(cmd, "  and %d more\n", n)
+		c.say("  and %d more\n", n)
 	}
 }

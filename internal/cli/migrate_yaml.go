@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
@@ -15,8 +14,8 @@ import (
 
 // yamlToConvert returns the configuration in YAML that migrate turns into JSON, and the
 // file that it becomes; "" if there is none.
-func (c *command) yamlToConvert() (from, to string, err error) {
-	file, err := config.Locate(c.configOptions())
+func (c *migrateCommand) yamlToConvert() (from, to string, err error) {
+	file, err := c.home.file()
 	if err != nil {
 		return "", "", err
 	}
@@ -31,7 +30,7 @@ func (c *command) yamlToConvert() (from, to string, err error) {
 
 // convertYAML writes a configuration in YAML as JSON, after a look at whether it can be
 // used. The file in YAML stays.
-func (c *command) convertYAML(cmd *cobra.Command, from, to string, yes, dry bool) error {
+func (c *migrateCommand) convertYAML(from, to string, yes, dry bool) error {
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("%s exists already; move it away first, or remove %s", to, from)
 	}
@@ -48,19 +47,19 @@ func (c *command) convertYAML(cmd *cobra.Command, from, to string, yes, dry bool
 		return fmt.Errorf("%s has keys that JSON does not know: %w", from, err)
 	}
 	text = append(text, '\n')
-	o := c.configOptions()
+	o := c.home.options()
 	o.Path = to
 	o.Text = text
 	o.Optional = true
 	if _, err := config.Load(o); err != nil {
 		return err
 	}
-	say(cmd, "%s becomes %s. Comments are lost; the file in YAML stays, and is not used.\n", from, to)
+	c.say("%s becomes %s. Comments are lost; the file in YAML stays, and is not used.\n", from, to)
 	switch {
 	case dry:
 		return nil
 	case !yes:
-		ok, err := c.agreed(cmd, c.in("Write it?"))
+		ok, err := c.agrees(c.in("Write it?"))
 		if err != nil || !ok {
 			return err
 		}
@@ -68,6 +67,6 @@ func (c *command) convertYAML(cmd *cobra.Command, from, to string, yes, dry bool
 	if err := diskio.WriteFile(to, text, 0o600); err != nil {
 		return err
 	}
-	say(cmd, "Wrote %s\n", to)
+	c.say("Wrote %s\n", to)
 	return nil
 }

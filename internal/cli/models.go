@@ -9,12 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
-func modelsCommand(c *command) *cobra.Command {
+// modelsCommand is nanobot models.
+type modelsCommand struct {
+	*console
+	home *home
+}
+
+func (c *modelsCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "models", Aliases: []string{"model"}, Short: "List and test models",
 		Long: `models lists the models of providers and tests what a model can do.`,
@@ -23,11 +27,11 @@ func modelsCommand(c *command) *cobra.Command {
   nanobot models test ollama/qwen3:8b --vision`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(modelsList(c), modelsTest(c))
+	cmd.AddCommand(c.listCommand(), c.testCommand())
 	return cmd
 }
 
-func modelsList(c *command) *cobra.Command {
+func (c *modelsCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	var filter string
 	cmd := &cobra.Command{
@@ -38,9 +42,9 @@ one that the provider reports; for a server on this machine, the one in use.`,
 		Example: `  nanobot models list
   nanobot models list ollama
   nanobot models list openrouter --filter gemini --json`,
-		ValidArgsFunction: c.complete(readyNames),
+		ValidArgsFunction: c.providerNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
@@ -49,7 +53,7 @@ one that the provider reports; for a server on this machine, the one in use.`,
 				name = args[0]
 			}
 			list, err := provider.OfferedModels(cmd.Context(), loaded, c.getenv, name, func(provider string, err error) {
-				cmd.PrintErrf("nanobot: %s: %s\n", provider, known(cmd, err.Error()))
+				fmt.Fprintf(c.Err, "nanobot: %s: %s\n", provider, c.known(err.Error()))
 			})
 			if err != nil {
 				return err
@@ -57,10 +61,7 @@ one that the provider reports; for a server on this machine, the one in use.`,
 			list = slices.DeleteFunc(list, func(m provider.OfferedModel) bool {
 				return !strings.Contains(strings.ToLower(m.ID), strings.ToLower(filter))
 			})
-			if asJSON {
-				return printJSON(cmd, list)
-			}
-			return printModels(cmd, list)
+			return c.show(asJSON, list, func() error { return c.print(list) })
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -68,13 +69,13 @@ one that the provider reports; for a server on this machine, the one in use.`,
 	return cmd
 }
 
-// readyNames completes names of providers that are set up.
-func readyNames(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	loaded, err := config.Load(c.configOptions())
+// providerNames completes names of providers that are set up.
+func (c *modelsCommand) providerNames(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	loaded, err := c.home.read()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, err := provider.Survey(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()))
+	list, err := provider.Survey(cmd.Context(), c.home.providerOptions(loaded))
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -87,12 +88,12 @@ func readyNames(c *command, cmd *cobra.Command, args []string, typed string) ([]
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-func printModels(cmd *cobra.Command, list []provider.OfferedModel) error {
+func (c *modelsCommand) print(list []provider.OfferedModel) error {
 	if len(list) == 0 {
-		sayErr(cmd, "No models. nanobot provider list shows the configured providers.\n")
+		c.sayErr("No models. nanobot provider list shows the configured providers.\n")
 		return nil
 	}
-	w := headed(cmd, "PROVIDER", "MODEL", "WINDOW", "TOOLS", "IMAGES")
+	w := c.table("PROVIDER", "MODEL", "WINDOW", "TOOLS", "IMAGES")
 	for _, m := range list {
 		window := "-"
 		if m.Window > 0 {

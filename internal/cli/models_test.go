@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
 )
 
@@ -99,7 +97,7 @@ func TestModelsTest(t *testing.T) {
 			t.Parallel()
 			srv := httptest.NewServer(c.model)
 			defer srv.Close()
-			out, errOut, err := runCommand(t, houseConfig(srv.URL), nil, modelsCommand, append([]string{"test"}, c.args...)...)
+			out, errOut, err := runCommand(t, houseConfig(srv.URL), nil, "models", append([]string{"test"}, c.args...)...)
 			code := 0
 			if err != nil {
 				code = exitCode(err)
@@ -120,7 +118,7 @@ func TestModelsTestJSON(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(&fakeModel{text: "1 2", tools: `call {"a":17,"b":25}`, image: "red"})
 	defer srv.Close()
-	out, _, err := runCommand(t, houseConfig(srv.URL), nil, modelsCommand, "test", "--json")
+	out, _, err := runCommand(t, houseConfig(srv.URL), nil, "models", "test", "--json")
 	var got trial.Trial
 	if err != nil || json.Unmarshal([]byte(out), &got) != nil {
 		t.Fatalf("%v:\n%s", err, out)
@@ -152,7 +150,7 @@ func TestModelsList(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			out, _, err := runCommand(t, houseConfig(srv.URL), nil, modelsCommand, append([]string{"list"}, c.args...)...)
+			out, _, err := runCommand(t, houseConfig(srv.URL), nil, "models", append([]string{"list"}, c.args...)...)
 			code := 0
 			if err != nil {
 				code = exitCode(err)
@@ -173,7 +171,7 @@ func TestModelsListOfAll(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	conf := fmt.Sprintf(`{"providers": {"custom": {"apiBase": %q}, "house": {"apiBase": %q}}}`, srv.URL, gone.URL)
-	out, errOut, err := runCommand(t, conf, []string{"ASSEMBLYAI_API_KEY=x"}, modelsCommand, "list")
+	out, errOut, err := runCommand(t, conf, []string{"ASSEMBLYAI_API_KEY=x"}, "models", "list")
 	if err != nil || !strings.Contains(out, "custom ") || !strings.Contains(errOut, "nanobot: house: ") || strings.Contains(out+errOut, "assemblyai") {
 		t.Errorf("%v:\n%s%s", err, out, errOut)
 	}
@@ -195,11 +193,11 @@ func TestModelsOfOllama(t *testing.T) {
 	}))
 	defer srv.Close()
 	conf := fmt.Sprintf(`{"providers": {"ollama": {"apiBase": %q}}}`, srv.URL)
-	out, _, err := runCommand(t, conf, nil, modelsCommand, "list", "ollama", "--json")
+	out, _, err := runCommand(t, conf, nil, "models", "list", "ollama", "--json")
 	if err != nil || !strings.Contains(out, `"id": "qwen3:8b"`) || !strings.Contains(out, `"context_window": 4096`) {
 		t.Errorf("list: %v:\n%s", err, out)
 	}
-	out, _, err = runCommand(t, conf, nil, modelsCommand, "test", "qwen3:8b")
+	out, _, err = runCommand(t, conf, nil, "models", "test", "qwen3:8b")
 	if err != nil || !strings.Contains(out, "✓ tools") || !strings.Contains(out, "window of 4096 tokens") || !strings.Contains(out, "OLLAMA_CONTEXT_LENGTH") {
 		t.Errorf("test: %v:\n%s", err, out)
 	}
@@ -208,8 +206,8 @@ func TestModelsOfOllama(t *testing.T) {
 // The groups teach like every other command.
 func TestProviderAndModelsHelp(t *testing.T) {
 	t.Parallel()
-	for _, build := range []func(*command) *cobra.Command{providerCommand, modelsCommand} {
-		cmd := build(&command{})
+	for _, name := range []string{"provider", "models"} {
+		cmd := build(t, newProgram(Stdio{}, "", ""), name)
 		for _, sub := range cmd.Commands() {
 			if sub.Short == "" || sub.Example == "" {
 				t.Errorf("%s %s has no description or example", cmd.Name(), sub.Name())

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
+	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
@@ -53,10 +55,10 @@ func isExpression(name string) bool {
 	return diskio.IsMissing(err)
 }
 
-// olderService are nanobot service install and uninstall under their old names.
-func olderService(c *command) []*cobra.Command {
+// olderCommands are nanobot service install and uninstall under their old names.
+func (c *serviceCommand) olderCommands() []*cobra.Command {
 	var f serviceFlags
-	install, uninstall := serviceInstall(c, &f), serviceUninstall(c, &f)
+	install, uninstall := c.installCommand(&f), c.uninstallCommand(&f)
 	install.Flags().BoolVar(&f.noStart, "no-start", false, "do not start it")
 	install.Flags().BoolVar(&f.noEnable, "no-enable", false, "do not enable it for the next login")
 	install.Flags().Bool("start", true, "start it (default)")
@@ -77,7 +79,13 @@ func olderService(c *command) []*cobra.Command {
 }
 
 // pluginsCommand is the command for channels in older versions.
-func pluginsCommand(c *command) *cobra.Command {
+// pluginsCommand is nanobot plugins.
+type pluginsCommand struct {
+	*console
+	home *home
+}
+
+func (c *pluginsCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plugins", Short: "Show the built-in channels", Hidden: true, Args: subcommand, RunE: showHelp,
 		Long:    "plugins exists for older scripts: every channel is built in. See nanobot channels.",
@@ -85,46 +93,53 @@ func pluginsCommand(c *command) *cobra.Command {
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use: "list", Short: "List the channels and whether they are enabled", Args: noArgs, Example: "  nanobot plugins list",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := c.load()
+		RunE: func(*cobra.Command, []string) error {
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			w := headed(cmd, "NAME", "SOURCE", "ENABLED")
+			w := c.table("NAME", "SOURCE", "ENABLED")
 			for _, name := range slices.Sorted(maps.Keys(gateway.Channels())) {
-				w.row(name, "builtin", yesNo(cmd, loaded.Config.Channels.Each[name].Enabled))
+				w.row(name, "builtin", c.yesNo(loaded.Config.Channels.Each[name].Enabled))
 			}
 			return w.Flush()
 		},
-	}, pluginsSwitch(c, "enable", true), pluginsSwitch(c, "disable", false))
+	}, c.enableCommand(), c.disableCommand())
 	return cmd
 }
 
-func pluginsSwitch(c *command, verb string, on bool) *cobra.Command {
+func (c *pluginsCommand) enableCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " NAME", Short: map[bool]string{true: "Switch a channel on", false: "Switch a channel off"}[on], Args: exactArgs(1),
-		Example: "  nanobot plugins " + verb + " telegram",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := gateway.KnownChannel(args[0]); err != nil {
-				return err
-			}
-			loaded, err := c.load()
-			if err != nil {
-				return err
-			}
-			path := "channels." + args[0] + ".enabled"
-			if err := setConfig(loaded.File, path, fmt.Sprint(on)); err != nil {
-				return err
-			}
-			say(cmd, "Set %s to %t in %s\n", path, on, loaded.File)
-			return nil
-		},
+		Use: "enable NAME", Short: "Switch a channel on", Args: exactArgs(1),
+		Example: "  nanobot plugins enable telegram",
+		RunE:    func(_ *cobra.Command, args []string) error { return c.turn(args[0], true) },
 	}
 }
 
-func yesNo(cmd *cobra.Command, b bool) string {
-	if b {
-		return words(cmd, "yes")
+func (c *pluginsCommand) disableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "disable NAME", Short: "Switch a channel off", Args: exactArgs(1),
+		Example: "  nanobot plugins disable telegram",
+		RunE:    func(_ *cobra.Command, args []string) error { return c.turn(args[0], false) },
 	}
-	return words(cmd, "no")
+}
+
+// turn switches a channel on or off.
+func (c *pluginsCommand) turn(name string, on bool) error {
+	if err := gateway.KnownChannel(name); err != nil {
+		return err
+	}
+	loaded, err := c.home.load()
+	if err != nil {
+		return err
+	}
+	path := "channels." + name + ".enabled"
+	err = config.Edit(loaded.File, gateway.Sections(nil), func(f *config.File) error {
+		return f.SetValue(path, strconv.FormatBool(on))
+	})
+	if err != nil {
+		return err
+	}
+	c.say("Set %s to %t in %s\n", path, on, loaded.File)
+	return nil
 }

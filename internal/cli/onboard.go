@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
-	"github.com/nanobot-go/nanobot/internal/cli/tui"
 	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
@@ -25,7 +24,16 @@ type onboardFlags struct {
 	workspace                     string // absolute; "" leaves it as it is
 }
 
-func onboardCommand(c *command) *cobra.Command {
+// onboardCommand is nanobot onboard.
+type onboardCommand struct {
+	*console
+	home     *home
+	settings *settings
+	signins  *signins
+	agent    *agentCommand
+}
+
+func (c *onboardCommand) command() *cobra.Command {
 	var f onboardFlags
 	cmd := &cobra.Command{
 		Use:     "onboard",
@@ -45,7 +53,7 @@ with its initial files and overwrites none.`,
   nanobot onboard --yes --provider vllm --base-url http://10.0.0.5:8000/v1
   nanobot onboard -c ~/lab/nanobot.json -w ~/lab/agent`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return onboard(c, cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()
 	fl.BoolVarP(&f.yes, "yes", "y", false, "ask nothing and use the flags")
@@ -59,37 +67,29 @@ with its initial files and overwrites none.`,
 	return cmd
 }
 
-// atTerminal reports whether a person can be asked.
-func atTerminal(c *command) bool {
-	at := tui.Stdio(c.In, c.Out, c.Err)
-	return at.InTTY && at.OutTTY
-}
-
 // firstContact runs when no command is given: it sets the program up if
 // nothing is configured, and else chats. Without a terminal it shows its help.
-func firstContact(c *command, cmd *cobra.Command) error {
-	if !atTerminal(c) {
-		return piped(cmd.Context(), c, cmd)
+func (c *onboardCommand) firstContact(cmd *cobra.Command) error {
+	if !c.atTerminal() {
+		return c.piped(cmd.Context(), cmd)
 	}
-	o := c.configOptions()
-	o.Optional = true
-	loaded, err := config.Load(o)
+	loaded, err := c.home.readOptional()
 	if err != nil {
 		return err
 	}
-	models := provider.New(app.ProviderOptions(loaded, c.appOptions()))
+	models := provider.New(c.home.providerOptions(loaded))
 	if !models.Configured() {
 		_, err := models.Settle(cmd.Context())
 		if !loaded.Exists || err == nil && models.Info().Demo {
-			return onboard(c, cmd, onboardFlags{})
+			return c.run(cmd.Context(), onboardFlags{})
 		}
 	}
-	return converse(cmd.Context(), c, agentFlags{markup: true, implied: true})
+	return c.agent.converse(cmd.Context(), agentFlags{markup: true, implied: true})
 }
 
 // piped answers a question that comes through a pipe. Without one, such as in a
 // service or in an editor's task, it shows the help.
-func piped(ctx context.Context, c *command, cmd *cobra.Command) error {
+func (c *onboardCommand) piped(ctx context.Context, cmd *cobra.Command) error {
 	info, err := c.In.Stat()
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 && !info.Mode().IsRegular() {
 		return cmd.Help()
@@ -101,40 +101,38 @@ func piped(ctx context.Context, c *command, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return oneShot(ctx, c, agentFlags{message: question, given: true, markup: true, implied: true})
+	return c.agent.oneShot(ctx, agentFlags{message: question, given: true, markup: true, implied: true})
 }
 
-func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+func (c *onboardCommand) run(ctx context.Context, f onboardFlags) error {
+	asking, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	o := c.configOptions()
-	o.Optional = true
-	loaded, err := config.Load(o)
+	loaded, err := c.home.readOptional()
 	if err != nil {
 		return err
 	}
-	if c.workspace != "" {
-		if f.workspace, err = filepath.Abs(c.workspace); err != nil {
+	if c.home.workspace != "" {
+		if f.workspace, err = filepath.Abs(c.home.workspace); err != nil {
 			return err
 		}
 	}
-	s := newSetup(c, cmd, loaded, f)
-	asks := f.wizard || atTerminal(c) && !f.yes
+	s := c.newSetup(loaded, f)
+	asks := f.wizard || c.atTerminal() && !f.yes
 	switch {
 	case asks:
 		s.say("nanobot setup. Enter goes back one step; nothing is written before the end.")
-		err = s.run(ctx)
+		err = s.run(asking)
 	case f.provider != "" || f.model != "" || f.base != "" || f.keyEnv != "":
-		err = s.scripted(ctx)
+		err = s.scripted(asking)
 	default:
 		err = errNoModel
 	}
 	switch {
 	case errors.Is(err, errSkipped):
-		say(cmd, "Nothing was changed.\n")
+		c.say("Nothing was changed.\n")
 		return nil
 	case errors.Is(err, errNoModel):
-		s = newSetup(c, cmd, loaded, onboardFlags{workspace: f.workspace})
+		s = c.newSetup(loaded, onboardFlags{workspace: f.workspace})
 	case err != nil:
 		return err
 	}
@@ -146,21 +144,21 @@ func onboard(c *command, cmd *cobra.Command, f onboardFlags) error {
 			return err
 		}
 	}
-	written, err := tellPlaces(c, cmd, loaded, s.model != "" || f.workspace != "")
+	written, err := c.printPlaces(loaded, s.model != "" || f.workspace != "")
 	if err != nil {
 		return err
 	}
-	tellStronger(c, cmd, "agents.defaults.model")
-	if !asks || !atTerminal(c) {
+	c.settings.warnStronger("agents.defaults.model")
+	if !asks || !c.atTerminal() {
 		for _, name := range written {
-			say(cmd, "  wrote %s\n", name)
+			c.say("  wrote %s\n", name)
 		}
-		nextSteps(c, cmd)
+		c.printNext(ctx)
 		return nil
 	}
 	stop() // Ctrl-C is the chat's from here on
-	cmd.Println()
-	return converse(cmd.Context(), c, agentFlags{markup: true, implied: true})
+	fmt.Fprintln(c.Out)
+	return c.agent.converse(ctx, agentFlags{markup: true, implied: true})
 }
 
 func writeConfig(file string) error {
@@ -170,9 +168,9 @@ func writeConfig(file string) error {
 	return diskio.WriteFile(file, config.NewFile(), 0o600)
 }
 
-// tellPlaces makes the workspace, says where everything is, and returns the
+// printPlaces makes the workspace, says where everything is, and returns the
 // files that it wrote there.
-func tellPlaces(c *command, cmd *cobra.Command, was *config.Loaded, changed bool) ([]string, error) {
+func (c *onboardCommand) printPlaces(was *config.Loaded, changed bool) ([]string, error) {
 	state := "new"
 	switch {
 	case was.Exists && changed:
@@ -180,29 +178,29 @@ func tellPlaces(c *command, cmd *cobra.Command, was *config.Loaded, changed bool
 	case was.Exists:
 		state = "unchanged"
 	}
-	say(cmd, "Configuration: %s (%s)\n", was.File, words(cmd, state))
-	loaded, err := config.Load(c.configOptions())
+	c.say("Configuration: %s (%s)\n", was.File, c.in(state))
+	loaded, err := c.home.read()
 	if err != nil {
 		return nil, err
 	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	ws, err := c.home.workspaceOf(loaded)
 	if err != nil {
 		return nil, err
 	}
-	say(cmd, "Workspace:     %s\n", ws)
+	c.say("Workspace:     %s\n", ws)
 	return app.SyncTemplates(loaded, ws)
 }
 
-// nextSteps tells what is missing until the first real answer.
-func nextSteps(c *command, cmd *cobra.Command) {
-	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env})
+// printNext tells what is missing until the first real answer.
+func (c *onboardCommand) printNext(ctx context.Context) {
+	a, err := app.Inspect(ctx, app.Options{Config: c.home.options(), Workspace: c.home.workspace, Env: c.Env})
 	if err != nil {
-		say(cmd, "\nNext, fix this:\n  %s\n", strings.ReplaceAll(known(cmd, strings.TrimSpace(err.Error())), "\n", "\n  "))
+		c.say("\nNext, fix this:\n  %s\n", strings.ReplaceAll(c.known(strings.TrimSpace(err.Error())), "\n", "\n  "))
 		return
 	}
 	info := a.ModelInfo()
 	if info.Demo {
-		say(cmd, `
+		c.say(`
 No model yet. Do one of these:
   nanobot onboard                                  in a terminal: provider, key and model
   export OPENROUTER_API_KEY=sk-or-...              or ANTHROPIC_API_KEY, OPENAI_API_KEY, ...
@@ -213,5 +211,5 @@ Until then a built-in demo answers (it is not an AI):
 `)
 		return
 	}
-	say(cmd, "Model:         %s (%s)\n\nTry:\n  nanobot agent -m \"hello\"\n  nanobot\n  nanobot channels add telegram        or slack, discord, matrix, ...\n", info.Name, known(cmd, info.Why))
+	c.say("Model:         %s (%s)\n\nTry:\n  nanobot agent -m \"hello\"\n  nanobot\n  nanobot channels add telegram        or slack, discord, matrix, ...\n", info.Name, c.known(info.Why))
 }

@@ -19,10 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
-	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 // shop is a provider: it refuses every key but "k-good" and every model but
@@ -323,7 +320,7 @@ func TestSetupSignsIn(t *testing.T) {
 }
 
 // looking is a setup whose only model server is at an address, and what it printed.
-func looking(t *testing.T, address string, env ...string) (*setup, *bytes.Buffer) {
+func looking(t *testing.T, address string, env ...string) (*setup, *printed) {
 	t.Helper()
 	dir := t.TempDir()
 	in, err := os.Create(filepath.Join(dir, "in"))
@@ -331,18 +328,15 @@ func looking(t *testing.T, address string, env ...string) (*setup, *bytes.Buffer
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = in.Close() })
-	c := &command{Stdio: Stdio{Now: time.Now, In: in, Out: in, Err: in, Env: append(env, "NANOBOT_HOME="+dir, "HOME="+dir, "NANOBOT_NO_KEYRING=1", "OLLAMA_HOST="+address)}}
-	loaded, err := config.Load(c.configOptions())
+	out := newPrinted(t)
+	c := newProgram(Stdio{Now: time.Now, In: in, Out: out.File, Err: out.File, Env: append(env, "NANOBOT_HOME="+dir, "HOME="+dir, "NANOBOT_NO_KEYRING=1", "OLLAMA_HOST="+address)}, "", "")
+	loaded, err := c.home.read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	cmd := &cobra.Command{}
-	cmd.SetOut(&out)
-	cmd.SetContext(t.Context())
-	s := newSetup(c, cmd, loaded, onboardFlags{})
+	s := c.onboard(c.agent()).newSetup(loaded, onboardFlags{})
 	s.look = time.Minute // of a busy machine
-	return s, &out
+	return s, out
 }
 
 // What was found comes first: servers with their models, then keys.
@@ -378,7 +372,7 @@ func TestSetupShowsWhatWasFound(t *testing.T) {
 	if !ok || at >= len(found) {
 		t.Fatalf("ollama is entry %d, %v", at, ok)
 	}
-	if s.take(found[at]); !s.served || s.base != srv.URL+"/v1" {
+	if s.use(found[at]); !s.served || s.base != srv.URL+"/v1" {
 		t.Errorf("the server is at %q, found: %v", s.base, s.served)
 	}
 	if m, err := s.chooseAddress(t.Context()); m != passed || err != nil {

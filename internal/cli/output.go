@@ -14,9 +14,6 @@ import (
 // jsonFlag adds --json, which makes a command write for programs.
 func jsonFlag(cmd *cobra.Command, to *bool) { cmd.Flags().BoolVar(to, "json", false, "write JSON") }
 
-// printJSON writes what a command found for a program.
-func printJSON(cmd *cobra.Command, v any) error { return encodeJSON(cmd.OutOrStdout(), v, "  ") }
-
 // encodeJSON writes a value, on one line without an indent.
 func encodeJSON(w io.Writer, v any, indent string) error {
 	e := json.NewEncoder(w)
@@ -38,14 +35,6 @@ func newTable(w io.Writer, heads ...string) *table {
 		t.rows = append(t.rows, heads)
 	}
 	return t
-}
-
-// headed begins a table with column heads in the language of whoever called a command.
-func headed(cmd *cobra.Command, heads ...string) *table {
-	for i, h := range heads {
-		heads[i] = words(cmd, h)
-	}
-	return newTable(cmd.OutOrStdout(), heads...)
 }
 
 // row adds a row.

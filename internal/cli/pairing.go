@@ -12,7 +12,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
-func pairingCommand(c *command) *cobra.Command {
+// pairingCommand is nanobot pairing.
+type pairingCommand struct {
+	*console
+	home *home
+}
+
+func (c *pairingCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pairing", Short: "Manage who may talk to the bot",
 		Long: `A stranger who writes to the bot receives a code that only they see: ask them for
@@ -24,26 +30,26 @@ next message.`,
   nanobot pairing revoke telegram 123456`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(pairingList(c), pairingApprove(c), pairingDeny(c), pairingRevoke(c))
+	cmd.AddCommand(c.listCommand(), c.approveCommand(), c.denyCommand(), c.revokeCommand())
 	return cmd
 }
 
-// openPairing opens the list of people that belongs to the configuration.
-func openPairing(c *command) (*access.Book, error) {
-	loaded, err := c.load()
+// open opens the list of people that belongs to the configuration.
+func (c *pairingCommand) open() (*access.Book, error) {
+	loaded, err := c.home.load()
 	if err != nil {
 		return nil, err
 	}
-	return access.OpenBook(access.BookOptions{Store: app.State(loaded, c.logger()), Log: c.logger()}), nil
+	return access.OpenBook(access.BookOptions{Store: app.State(loaded, c.home.logger()), Log: c.home.logger()}), nil
 }
 
-func pairingList(c *command) *cobra.Command {
+func (c *pairingCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List waiting and paired people", Args: noArgs,
 		Example: "  nanobot pairing list\n  nanobot pairing list --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := openPairing(c)
+		RunE: func(*cobra.Command, []string) error {
+			p, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -51,40 +57,37 @@ func pairingList(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": approved})
-			}
-			return printPairing(cmd, waiting, approved)
+			return c.show(asJSON, map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": approved}, func() error { return c.print(waiting, approved) })
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func printPairing(cmd *cobra.Command, waiting []access.PairingRequest, approved map[string][]string) error {
+func (c *pairingCommand) print(waiting []access.PairingRequest, approved map[string][]string) error {
 	if len(waiting)+len(approved) == 0 {
-		say(cmd, "No people are paired or waiting.\n")
+		c.say("No people are paired or waiting.\n")
 		return nil
 	}
-	w := headed(cmd, "CHANNEL", "PERSON", "STATE")
+	w := c.table("CHANNEL", "PERSON", "STATE")
 	for _, r := range waiting {
-		w.row(r.Channel, r.Sender, words(cmd, "waits until %s", r.Expires.Format("15:04")))
+		w.row(r.Channel, r.Sender, c.in("waits until %s", r.Expires.Format("15:04")))
 	}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		for _, who := range approved[name] {
-			w.row(name, who, words(cmd, "approved"))
+			w.row(name, who, c.in("approved"))
 		}
 	}
 	return w.Flush()
 }
 
-func pairingApprove(c *command) *cobra.Command {
+func (c *pairingCommand) approveCommand() *cobra.Command {
 	var owner bool
 	cmd := &cobra.Command{
 		Use: "approve CODE", Short: "Admit the person with this code", Args: exactArgs(1),
 		Example: "  nanobot pairing approve ABCD-EFGH\n  nanobot pairing approve ABCD-EFGH --owner   this is you",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := openPairing(c)
+			p, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -96,7 +99,7 @@ func pairingApprove(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			say(cmd, done, who.Sender, who.Channel)
+			c.say(done, who.Sender, who.Channel)
 			return nil
 		},
 	}
@@ -104,11 +107,11 @@ func pairingApprove(c *command) *cobra.Command {
 	return cmd
 }
 
-func pairingDeny(c *command) *cobra.Command {
+func (c *pairingCommand) denyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "deny CODE", Short: "Deny a request", Args: exactArgs(1), Example: "  nanobot pairing deny ABCD-EFGH",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := openPairing(c)
+			p, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -116,13 +119,13 @@ func pairingDeny(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			say(cmd, "Denied the request of %s on %s.\n", who.Sender, who.Channel)
+			c.say("Denied the request of %s on %s.\n", who.Sender, who.Channel)
 			return nil
 		},
 	}
 }
 
-func pairingRevoke(c *command) *cobra.Command {
+func (c *pairingCommand) revokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke [CHANNEL] PERSON", Short: "Revoke a person's access",
 		Example: "  nanobot pairing revoke 123456\n  nanobot pairing revoke telegram 123456",
@@ -133,7 +136,7 @@ func pairingRevoke(c *command) *cobra.Command {
 			return exactArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := openPairing(c)
+			p, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -148,7 +151,7 @@ func pairingRevoke(c *command) *cobra.Command {
 			if len(from) == 0 {
 				return fmt.Errorf("%s was not paired; nanobot pairing list shows who is", who)
 			}
-			say(cmd, "%s may no longer talk to the bot on %s.\n", who, strings.Join(from, ", "))
+			c.say("%s may no longer talk to the bot on %s.\n", who, strings.Join(from, ", "))
 			return nil
 		},
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -125,24 +124,4 @@ func label(question, otherwise string) string {
 		question += " [" + otherwise + "]"
 	}
 	return question + ": "
-}
-
-// agree asks whether to go on, after it has shown what is at stake.
-func (c *command) agree(cmd *cobra.Command, question string, show ...func()) error {
-	ask := newPrompter(c.In, cmd.OutOrStdout())
-	if !ask.terminal() {
-		return usageError{errors.New("cannot ask for confirmation here; use --yes to continue")}
-	}
-	for _, f := range show {
-		f()
-	}
-	answer, err := ask.line(c.in(question), "no")
-	if err != nil && !errors.Is(err, errSkipped) {
-		return err
-	}
-	if a := strings.ToLower(answer); a != "y" && a != "yes" {
-		say(cmd, "Nothing was changed.\n")
-		return failure{exitFailure}
-	}
-	return nil
 }

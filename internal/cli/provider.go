@@ -9,12 +9,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
-func providerCommand(c *command) *cobra.Command {
+// providerCommand is nanobot provider.
+type providerCommand struct {
+	*console
+	home     *home
+	settings *settings
+	signins  *signins
+}
+
+func (c *providerCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "provider", Aliases: []string{"providers"}, Short: "Show providers and how one is selected",
 		Long: `provider shows the known providers, your own endpoints, where their keys come from,
@@ -24,17 +31,12 @@ and which provider is selected for a model.`,
   nanobot provider explain openrouter/anthropic/claude-sonnet-4.5`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(providerList(c), providerExplain(c))
-	cmd.AddCommand(loginCommands(c)...)
+	cmd.AddCommand(c.listCommand(), c.explainCommand())
+	cmd.AddCommand(c.signinCommands()...)
 	return cmd
 }
 
-// matchInput returns what a provider is chosen from.
-func matchInput(c *command, loaded *config.Loaded) catalog.MatchInput {
-	return provider.MatchInput(loaded, c.getenv)
-}
-
-func providerList(c *command) *cobra.Command {
+func (c *providerCommand) listCommand() *cobra.Command {
 	var asJSON, ready bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List providers, where their keys come from and their addresses", Args: noArgs,
@@ -45,11 +47,11 @@ nanobot config set providers.NAME.apiBase URL.`,
   nanobot provider list --ready
   nanobot provider list --json | jq -r '.[] | select(.ready) | .name'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			list, err := provider.Survey(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()))
+			list, err := provider.Survey(cmd.Context(), c.home.providerOptions(loaded))
 			if err != nil {
 				return err
 			}
@@ -57,10 +59,7 @@ nanobot config set providers.NAME.apiBase URL.`,
 				list = slices.DeleteFunc(list, func(s catalog.Status) bool { return !s.Ready })
 			}
 			slices.SortStableFunc(list, func(a, b catalog.Status) int { return cmp.Compare(rank(a), rank(b)) })
-			if asJSON {
-				return printJSON(cmd, provider.States(list))
-			}
-			return printProviders(cmd, list)
+			return c.show(asJSON, provider.States(list), func() error { return c.print(list) })
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -76,12 +75,12 @@ func rank(s catalog.Status) int {
 	return 1
 }
 
-func printProviders(cmd *cobra.Command, list []catalog.Status) error {
+func (c *providerCommand) print(list []catalog.Status) error {
 	if len(list) == 0 {
-		say(cmd, "No provider is configured. Set one up with: nanobot onboard\n")
+		c.say("No provider is configured. Set one up with: nanobot onboard\n")
 		return nil
 	}
-	w := headed(cmd, " ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")
+	w := c.table(" ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")
 	for _, s := range list {
 		mark := " "
 		if s.Ready {
@@ -89,45 +88,45 @@ func printProviders(cmd *cobra.Command, list []catalog.Status) error {
 		}
 		wire := string(s.Row.Wire)
 		if s.Row.Speech {
-			wire = words(cmd, "speech only")
+			wire = c.in("speech only")
 		}
 		name := s.Name
 		if own := s.Row.Display; s.Own && own != name {
 			name += " (" + own + ")"
 		}
-		w.row(mark, name, keyNote(cmd, s), cmp.Or(s.Base, "-"), wire)
+		w.row(mark, name, c.keyNote(s), cmp.Or(s.Base, "-"), wire)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, s := range list {
 		for _, text := range s.Warnings {
-			sayErr(cmd, "nanobot: warning: %s: %s\n", s.Name, known(cmd, text))
+			c.sayErr("nanobot: warning: %s: %s\n", s.Name, c.known(text))
 		}
 	}
 	return nil
 }
 
 // keyNote says where a key comes from, or how to give one.
-func keyNote(cmd *cobra.Command, s catalog.Status) string {
+func (c *providerCommand) keyNote(s catalog.Status) string {
 	switch {
 	case s.KeySource != "":
-		return words(cmd, "from %s", s.KeySource)
+		return c.in("from %s", s.KeySource)
 	case s.Row.Auth != "":
-		return words(cmd, "sign in: nanobot provider login %s", s.Name)
+		return c.in("sign in: nanobot provider login %s", s.Name)
 	case s.Row.Wire == catalog.BedrockWire:
-		return words(cmd, "AWS credentials")
+		return c.in("AWS credentials")
 	case s.Row.Local:
-		return words(cmd, "none needed")
+		return c.in("none needed")
 	case s.Own || s.Row.Direct:
 		if s.Base == "" {
-			return words(cmd, "needs providers.%s.apiBase", s.Name)
+			return c.in("needs providers.%s.apiBase", s.Name)
 		}
-		return words(cmd, "none")
+		return c.in("none")
 	case len(s.Row.EnvKeys) > 0:
-		return words(cmd, "set %s", s.Row.EnvKeys[0])
+		return c.in("set %s", s.Row.EnvKeys[0])
 	}
-	return words(cmd, "none")
+	return c.in("none")
 }
 
 // choiceJSON is written by provider explain --json.
@@ -146,9 +145,9 @@ type choiceJSON struct {
 	Warnings  []string       `json:"warnings,omitempty"`
 }
 
-func providerExplain(c *command) *cobra.Command {
+func (c *providerCommand) explainCommand() *cobra.Command {
 	var asJSON bool
-	var provider, effort string
+	var named, effort string
 	cmd := &cobra.Command{
 		Use: "explain MODEL", Short: "Show which provider is selected for a model, and why", Args: exactArgs(1),
 		Long: `explain shows which provider is selected for a model or a preset, which rule
@@ -157,17 +156,17 @@ receives. It makes no requests.`,
 		Example: `  nanobot provider explain claude-sonnet-4-6
   nanobot provider explain qwen3:8b
   nanobot provider explain gpt-5 --provider openrouter --json`,
-		ValidArgsFunction: c.complete(presetNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := c.load()
+		ValidArgsFunction: c.home.completePresets,
+		RunE: func(_ *cobra.Command, args []string) error {
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
-			in := matchInput(c, loaded)
-			in.Model, in.Provider = args[0], provider
+			in := provider.MatchInput(loaded, c.getenv)
+			in.Model, in.Provider = args[0], named
 			if p, ok := loaded.Config.ModelPresets[args[0]]; ok {
 				in.Model, effort = p.Model, cmp.Or(effort, p.ReasoningEffort)
-				in.Provider = cmp.Or(provider, p.Provider)
+				in.Provider = cmp.Or(named, p.Provider)
 			}
 			choice, err := catalog.Match(in)
 			missing := err
@@ -183,14 +182,14 @@ receives. It makes no requests.`,
 				SignIn: choice.Row.Auth != "", Base: choice.Base, Wires: choice.Wires(effort), WireModel: choice.WireModel,
 				Window: windowOf(loaded, choice.WireModel), Warnings: choice.Warnings,
 			}
-			if asJSON {
-				return errors.Join(printJSON(cmd, e), missing)
-			}
-			printChoice(cmd, e)
-			return missing
+			err = c.show(asJSON, e, func() error {
+				c.printChoice(e)
+				return nil
+			})
+			return errors.Join(err, missing)
 		},
 	}
-	cmd.Flags().StringVar(&provider, "provider", "", "as if agents.defaults.provider were this `name`")
+	cmd.Flags().StringVar(&named, "provider", "", "as if agents.defaults.provider were this `name`")
 	cmd.Flags().StringVar(&effort, "effort", "", "as if this reasoning `effort` were set")
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -208,48 +207,32 @@ func withKeys(in catalog.MatchInput) catalog.MatchInput {
 	return in
 }
 
-// presetNames completes names of presets.
-func presetNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	loaded, err := config.Load(c.configOptions())
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for name, p := range loaded.Config.ModelPresets {
-		if strings.HasPrefix(name, typed) {
-			out = append(out, name+"\t"+p.Model)
-		}
-	}
-	slices.Sort(out)
-	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
 // windowOf is the context window that is known of a model.
 func windowOf(loaded *config.Loaded, model string) int {
 	return provider.OpenFacts(loaded).Of(model).Window
 }
 
-func printChoice(cmd *cobra.Command, e choiceJSON) {
-	key := words(cmd, "none")
+func (c *providerCommand) printChoice(e choiceJSON) {
+	key := c.in("none")
 	switch {
 	case e.SignIn:
-		key = words(cmd, "from the sign-in (nanobot provider login %s)", e.Provider)
+		key = c.in("from the sign-in (nanobot provider login %s)", e.Provider)
 	case e.KeySource != "":
-		key = words(cmd, "from %s", e.KeySource)
+		key = c.in("from %s", e.KeySource)
 	}
 	name := e.Provider
 	if e.Display != name {
 		name += " (" + e.Display + ")"
 	}
-	say(cmd, "Provider    %s\nDecided by  %s: %s\nKey         %s\n", name, e.Step, known(cmd, e.Why), key)
-	say(cmd, "Address     %s\nProtocol    %s\nSent as     %s\n", cmp.Or(e.Base, words(cmd, "by region")), strings.Join(wireNames(e.Wires), words(cmd, ", else ")), e.WireModel)
+	c.say("Provider    %s\nDecided by  %s: %s\nKey         %s\n", name, e.Step, c.known(e.Why), key)
+	c.say("Address     %s\nProtocol    %s\nSent as     %s\n", cmp.Or(e.Base, c.in("by region")), strings.Join(wireNames(e.Wires), c.in(", else ")), e.WireModel)
 	if e.Window > 0 {
-		say(cmd, "Window      %d tokens\n", e.Window)
+		c.say("Window      %d tokens\n", e.Window)
 	} else {
-		say(cmd, "Window      not known; set agents.defaults.contextWindowTokens or add the model to models.json\n")
+		c.say("Window      not known; set agents.defaults.contextWindowTokens or add the model to models.json\n")
 	}
 	for _, w := range e.Warnings {
-		say(cmd, "Warning     %s\n", known(cmd, w))
+		c.say("Warning     %s\n", c.known(w))
 	}
 }
 

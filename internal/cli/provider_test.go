@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -9,24 +8,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
 // runCommand runs one command of a configuration and returns what it wrote.
-func runCommand(t *testing.T, config string, env []string, build func(*command) *cobra.Command, args ...string) (out, errOut string, err error) {
+func runCommand(t *testing.T, config string, env []string, name string, args ...string) (out, errOut string, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := &command{Stdio: Stdio{Now: time.Now, Env: env, Err: os.Stderr}, configPath: file}
-	cmd := build(c)
+	stdout, stderr := newPrinted(t), newPrinted(t)
+	c := newProgram(Stdio{Now: time.Now, Out: stdout.File, Err: stderr.File, Env: env}, file, "")
+	cmd := build(t, c, name)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	var stdout, stderr bytes.Buffer
-	cmd.SetOut(&stdout)
-	cmd.SetErr(&stderr)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
 	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(t.Context())
 	return stdout.String(), stderr.String(), err
@@ -45,7 +42,7 @@ const twoProviders = `{
 func TestProviderList(t *testing.T) {
 	t.Parallel()
 	env := []string{"GROQ_API_KEY=gsk_env_secret"}
-	out, errOut, err := runCommand(t, twoProviders, env, providerCommand, "list")
+	out, errOut, err := runCommand(t, twoProviders, env, "provider", "list")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +64,7 @@ func TestProviderList(t *testing.T) {
 		t.Errorf("no warning about the key: %q", errOut)
 	}
 
-	out, _, err = runCommand(t, twoProviders, env, providerCommand, "list", "--json", "--ready")
+	out, _, err = runCommand(t, twoProviders, env, "provider", "list", "--json", "--ready")
 	var list []provider.State
 	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list) != 4 {
 		t.Fatalf("%v, want 4 providers in JSON:\n%s", err, out)
@@ -77,7 +74,7 @@ func TestProviderList(t *testing.T) {
 			t.Errorf("incomplete: %+v", p)
 		}
 	}
-	out, _, err = runCommand(t, `{}`, nil, providerCommand, "list", "--ready")
+	out, _, err = runCommand(t, `{}`, nil, "provider", "list", "--ready")
 	if err != nil || !strings.Contains(out, "nanobot onboard") {
 		t.Errorf("with nothing set up: %q, %v", out, err)
 	}
@@ -108,7 +105,7 @@ func TestProviderExplain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			out, _, err := runCommand(t, twoProviders, nil, providerCommand, append([]string{"explain"}, c.args...)...)
+			out, _, err := runCommand(t, twoProviders, nil, "provider", append([]string{"explain"}, c.args...)...)
 			code := 0
 			if err != nil {
 				out += err.Error()
@@ -130,7 +127,7 @@ func TestProviderExplain(t *testing.T) {
 			}
 		})
 	}
-	out, _, err := runCommand(t, twoProviders, nil, providerCommand, "explain", "gpt-5", "--json")
+	out, _, err := runCommand(t, twoProviders, nil, "provider", "explain", "gpt-5", "--json")
 	var e choiceJSON
 	if err != nil || json.Unmarshal([]byte(out), &e) != nil || e.Provider != "openai" || e.Step != "keyword" || len(e.Wires) != 2 || e.Window != 400_000 {
 		t.Errorf("%v:\n%s", err, out)

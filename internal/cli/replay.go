@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -8,7 +9,13 @@ import (
 	"github.com/nanobot-go/nanobot"
 )
 
-func replayCommand(c *command) *cobra.Command {
+// replayCommand is nanobot replay.
+type replayCommand struct {
+	*console
+	home *home
+}
+
+func (c *replayCommand) command() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "replay FILE", Short: "Run a recorded conversation again, without a model", Args: exactArgs(1),
@@ -20,23 +27,22 @@ with 1. Create a recording with: nanobot agent --record FILE`,
 		Example: `  nanobot replay bug.jsonl
   nanobot replay bug.jsonl --json | jq .differences`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return replay(c, cmd, args[0], asJSON)
+			return c.run(cmd.Context(), args[0], asJSON)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func replay(c *command, cmd *cobra.Command, file string, asJSON bool) error {
-	report, err := nanobot.Replay(cmd.Context(), file, nanobot.WithLogger(c.logger()), nanobot.WithEnv(c.Env))
+func (c *replayCommand) run(ctx context.Context, file string, asJSON bool) error {
+	report, err := nanobot.Replay(ctx, file, nanobot.WithLogger(c.home.logger()), nanobot.WithEnv(c.Env))
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = printJSON(cmd, report)
-	} else {
-		_, err = fmt.Fprint(cmd.OutOrStdout(), report)
-	}
+	err = c.show(asJSON, report, func() error {
+		_, err := fmt.Fprint(c.Out, report)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func TestReplayCommand(t *testing.T) {
 		{"not a recording", []string{notes}, "not a nanobot recording"},
 		{"no turn", []string{good}, "contains no turn"},
 	} {
-		cmd := replayCommand((&command{}))
+		cmd := build(t, newProgram(Stdio{}, "", ""), "replay")
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		cmd.SetArgs(tt.args)
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -12,7 +12,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
-func serveCommand(c *command) *cobra.Command {
+// serveCommand is nanobot serve.
+type serveCommand struct {
+	*console
+	home *home
+}
+
+func (c *serveCommand) command() *cobra.Command {
 	var host string
 	var port int
 	var timeout float64
@@ -30,7 +36,7 @@ Access from other machines requires a key: set api.apiKey.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return serve(ctx, c, app.APIListen{Host: host, Port: port, Timeout: timeout}, verbose)
+			return c.run(ctx, app.APIListen{Host: host, Port: port, Timeout: timeout}, verbose)
 		},
 	}
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log in more detail")
@@ -40,19 +46,19 @@ Access from other machines requires a key: set api.apiKey.`,
 	return cmd
 }
 
-func serve(ctx context.Context, c *command, where app.APIListen, verbose bool) error {
-	loaded, err := c.load()
+func (c *serveCommand) run(ctx context.Context, where app.APIListen, verbose bool) error {
+	loaded, err := c.home.load()
 	if err != nil {
 		return err
 	}
-	log, done := gatewayLog(c, loaded, gatewayFlags{mode: "foreground", verbose: verbose})
+	log, done := c.home.openLog(loaded, verbose, true)
 	defer done()
 	return app.ServeAPI(ctx, app.Options{
-		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
+		Config: c.home.options(), Workspace: c.home.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
 	}, where, func(a *app.App, addr string) {
-		c.tell("nanobot %s API\n  model      %s\n  listening  http://%s/v1\n", nanobot.Version(), a.ModelInfo().Name, addr)
+		c.sayErr("nanobot %s API\n  model      %s\n  listening  http://%s/v1\n", nanobot.Version(), a.ModelInfo().Name, addr)
 		for _, n := range a.Notes {
-			c.tell("  note       %s\n", n)
+			c.sayErr("  note       %s\n", n)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -25,7 +26,13 @@ type serviceFlags struct {
 	noStart, noEnable bool // only for older scripts
 }
 
-func serviceCommand(c *command) *cobra.Command {
+// serviceCommand is nanobot service.
+type serviceCommand struct {
+	*console
+	home *home
+}
+
+func (c *serviceCommand) command() *cobra.Command {
 	var f serviceFlags
 	cmd := &cobra.Command{
 		Use: "service", Short: "Run the gateway as a service", Args: subcommand, RunE: showHelp,
@@ -40,11 +47,11 @@ that it starts automatically and restarts after a crash.`,
 	fl := cmd.PersistentFlags()
 	fl.StringVar(&f.name, "name", "nanobot", "`name` of the service; one for each configuration")
 	fl.BoolVar(&f.system, "system", false, "system service instead of a user service; requires root")
-	cmd.AddCommand(serviceInstall(c, &f), serviceUninstall(c, &f), serviceStatus(c, &f))
+	cmd.AddCommand(c.installCommand(&f), c.uninstallCommand(&f), c.statusCommand(&f))
 	return cmd
 }
 
-func serviceInstall(c *command, f *serviceFlags) *cobra.Command {
+func (c *serviceCommand) installCommand(f *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install", Short: "Install the service and start it", Args: noArgs,
 		Long: `install writes the service file, enables the service and starts it. Run it again to
@@ -56,7 +63,7 @@ does not see the variables of your shell: store keys in the configuration.`,
 			if err != nil {
 				return err
 			}
-			return installService(c, cmd, m, *f)
+			return c.install(cmd.Context(), m, *f)
 		},
 	}
 	fl := cmd.Flags()
@@ -67,7 +74,7 @@ does not see the variables of your shell: store keys in the configuration.`,
 	return cmd
 }
 
-func serviceUninstall(c *command, f *serviceFlags) *cobra.Command {
+func (c *serviceCommand) uninstallCommand(f *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "uninstall", Short: "Stop the service and remove it", Args: noArgs,
 		Long:    "uninstall stops the gateway and removes the service file. Your data stays.",
@@ -77,14 +84,14 @@ func serviceUninstall(c *command, f *serviceFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return uninstallService(cmd, m, *f)
+			return c.uninstall(cmd.Context(), m, *f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only show what would be done")
 	return cmd
 }
 
-func serviceStatus(c *command, f *serviceFlags) *cobra.Command {
+func (c *serviceCommand) statusCommand(f *serviceFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the service's status", Args: noArgs,
@@ -96,11 +103,10 @@ func serviceStatus(c *command, f *serviceFlags) *cobra.Command {
 				return err
 			}
 			st := m.State(cmd.Context())
-			if asJSON {
-				err = printJSON(cmd, st)
-			} else {
-				cmd.Println(known(cmd, st.String()))
-			}
+			err = c.show(asJSON, st, func() error {
+				fmt.Fprintln(c.Out, c.known(st.String()))
+				return nil
+			})
 			if err == nil && st.Active != "active" {
 				return failure{exitNotRunning}
 			}
@@ -111,19 +117,19 @@ func serviceStatus(c *command, f *serviceFlags) *cobra.Command {
 	return cmd
 }
 
-func installService(c *command, cmd *cobra.Command, m daemon.Manager, f serviceFlags) error {
+func (c *serviceCommand) install(ctx context.Context, m daemon.Manager, f serviceFlags) error {
 	if !f.dryRun {
 		if err := m.Check(); err != nil {
 			return err
 		}
 	}
-	unit, l, err := serviceUnit(c, m, f)
+	unit, l, err := c.unit(m, f)
 	if err != nil {
 		return err
 	}
 	begin := daemon.Begin{NoStart: f.noStart, NoEnable: f.noEnable}
 	if f.dryRun {
-		cmd.Print(m.InstallPlan(unit, begin))
+		fmt.Fprint(c.Out, m.InstallPlan(unit, begin))
 		return nil
 	}
 	if i, err := daemon.Find(gateway.InstanceFile(l)); err == nil && i.Mode != "service" {
@@ -132,58 +138,58 @@ func installService(c *command, cmd *cobra.Command, m daemon.Manager, f serviceF
 	if err := m.Install(unit); err != nil {
 		return err
 	}
-	say(cmd, "Wrote %s\n", m.Path())
-	if err := m.Start(cmd.Context(), begin); err != nil {
+	c.say("Wrote %s\n", m.Path())
+	if err := m.Start(ctx, begin); err != nil {
 		return err
 	}
 	if f.noStart {
-		say(cmd, "The service is installed but not started.\n")
+		c.say("The service is installed but not started.\n")
 		return nil
 	}
 	if m.System { // what root has is another configuration
-		say(cmd, "The service is enabled and started. See: nanobot service status --system, or as the user %s: nanobot gateway status\n", unit.User)
+		c.say("The service is enabled and started. See: nanobot service status --system, or as the user %s: nanobot gateway status\n", unit.User)
 	} else {
-		say(cmd, "The service is enabled and started. See: nanobot gateway status\n")
+		c.say("The service is enabled and started. See: nanobot gateway status\n")
 	}
 	if m.OS == "linux" && !m.System {
-		say(cmd, "It runs while you are logged in. To keep it running without a login: loginctl enable-linger\n")
+		c.say("It runs while you are logged in. To keep it running without a login: loginctl enable-linger\n")
 	}
-	warnOfShellKeys(c, l)
+	c.warnOfShellKeys(l)
 	return nil
 }
 
 // warnOfShellKeys names keys that are in this shell and will be missing there.
-func warnOfShellKeys(c *command, l *config.Loaded) {
+func (c *serviceCommand) warnOfShellKeys(l *config.Loaded) {
 	for _, p := range doctor.KeyedProviders(l, c.getenv) {
 		if p.Key != "" && p.Key != "configuration" {
-			c.tell("nanobot: warning: the key for %s is in the variable %s of your shell, which the service does not see; store it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
+			c.sayErr("nanobot: warning: the key for %s is in the variable %s of your shell, which the service does not see; store it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
 		}
 	}
 }
 
-func uninstallService(cmd *cobra.Command, m daemon.Manager, f serviceFlags) error {
+func (c *serviceCommand) uninstall(ctx context.Context, m daemon.Manager, f serviceFlags) error {
 	if _, err := os.Lstat(m.Path()); diskio.IsMissing(err) {
-		say(cmd, "There is no service: %s does not exist.\n", m.Path())
+		c.say("There is no service: %s does not exist.\n", m.Path())
 		return nil
 	}
 	if f.dryRun {
-		cmd.Print(m.UninstallPlan())
+		fmt.Fprint(c.Out, m.UninstallPlan())
 		return nil
 	}
-	removed, err := m.Uninstall(cmd.Context())
+	removed, err := m.Uninstall(ctx)
 	if removed {
-		say(cmd, "Removed %s\n", m.Path())
+		c.say("Removed %s\n", m.Path())
 	}
 	if err != nil {
 		return err
 	}
-	say(cmd, "The service is stopped and removed. Your data stays.\n")
+	c.say("The service is stopped and removed. Your data stays.\n")
 	return nil
 }
 
-// serviceUnit describes the gateway as a service.
-func serviceUnit(c *command, m daemon.Manager, f serviceFlags) (daemon.Service, *config.Loaded, error) {
+// unit describes the gateway as a service.
+func (c *serviceCommand) unit(m daemon.Manager, f serviceFlags) (daemon.Service, *config.Loaded, error) {
 	return gateway.ServiceUnit(m, gateway.UnitOptions{
-		Config: c.configOptions(), Workspace: c.workspace, User: f.user, Log: f.name + ".launchd", Port: f.port, Host: f.host, Env: c.Env,
+		Config: c.home.options(), Workspace: c.home.workspace, User: f.user, Log: f.name + ".launchd", Port: f.port, Host: f.host, Env: c.Env,
 	})
 }

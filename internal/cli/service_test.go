@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 )
@@ -50,35 +48,27 @@ func read(t *testing.T, path string) string {
 }
 
 // installed is a command line with a home of its own and the host of a user.
-func installed(t *testing.T, host, path string) (*command, daemon.Manager, *cobra.Command, *bytes.Buffer) {
+func installed(t *testing.T, host, path string) (*serviceCommand, daemon.Manager, *printed) {
 	t.Helper()
 	home := t.TempDir()
 	env := []string{"HOME=" + home, "PATH=" + path}
-	quiet, err := os.Open(os.DevNull)
-	if err != nil {
+	out := newPrinted(t)
+	c := newProgram(Stdio{Now: time.Now, Env: env, Out: out.File, Err: newPrinted(t).File}, filepath.Join(home, "data", "config.json"), "")
+	if err := os.Mkdir(filepath.Dir(c.home.configPath), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = quiet.Close() })
-	c := &command{Stdio: Stdio{Now: time.Now, Env: env, Err: quiet}, configPath: filepath.Join(home, "data", "config.json")}
-	if err := os.Mkdir(filepath.Dir(c.configPath), 0o700); err != nil {
+	if err := os.WriteFile(c.home.configPath, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(c.configPath, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	cmd := &cobra.Command{}
-	cmd.SetOut(&out)
-	cmd.SetContext(t.Context())
-	return c, daemon.Manager{OS: host, UID: 1000, Home: home, Name: "nanobot", Env: env}, cmd, &out
+	return &serviceCommand{c.console, c.home}, daemon.Manager{OS: host, UID: 1000, Home: home, Name: "nanobot", Env: env}, out
 }
 
 func TestServiceInstallSystemd(t *testing.T) {
 	t.Parallel()
 	path, calls := fakeManager(t, "systemctl", `case "$*" in *is-active*) echo active;; *is-enabled*) echo enabled;; esac`)
-	c, s, cmd, out := installed(t, "linux", path)
+	c, s, out := installed(t, "linux", path)
 	f := serviceFlags{name: "nanobot", port: 18800}
-	if err := installService(c, cmd, s, f); err != nil {
+	if err := c.install(t.Context(), s, f); err != nil {
 		t.Fatal(err)
 	}
 	unit := read(t, filepath.Join(s.Home, ".config/systemd/user/nanobot.service"))
@@ -87,7 +77,7 @@ func TestServiceInstallSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"ExecStart=" + exe + " gateway --launch-mode service -c " + c.configPath + " --port 18800\n", "Type=notify\n",
+		"ExecStart=" + exe + " gateway --launch-mode service -c " + c.home.configPath + " --port 18800\n", "Type=notify\n",
 		"Environment=PATH=" + path + "\n", "WantedBy=default.target\n",
 	} {
 		if !strings.Contains(unit, want) {
@@ -106,7 +96,7 @@ func TestServiceInstallSystemd(t *testing.T) {
 	if st := s.State(t.Context()); !st.Installed || st.Active != "active" || st.Enabled != "enabled" {
 		t.Errorf("state %+v", st)
 	}
-	if err := uninstallService(cmd, s, f); err != nil {
+	if err := c.uninstall(t.Context(), s, f); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(s.Path()); err == nil {
@@ -123,8 +113,8 @@ func TestServiceInstallSystemd(t *testing.T) {
 func TestServiceInstallLaunchd(t *testing.T) {
 	t.Parallel()
 	path, calls := fakeManager(t, "launchctl", `[ "$1" != bootout ]`) // nothing is there to be put out
-	c, s, cmd, _ := installed(t, "darwin", path)
-	if err := installService(c, cmd, s, serviceFlags{name: "nanobot", port: -1}); err != nil {
+	c, s, _ := installed(t, "darwin", path)
+	if err := c.install(t.Context(), s, serviceFlags{name: "nanobot", port: -1}); err != nil {
 		t.Fatal(err)
 	}
 	plist := read(t, filepath.Join(s.Home, "Library/LaunchAgents/ai.nanobot.nanobot.plist"))
@@ -152,14 +142,14 @@ func TestServiceElsewhere(t *testing.T) {
 	}{"X": {}, "NANOBOT_CONFIG": {file: "/data/config.json"}, "NANOBOT_HOME": {file: "/data/config.json", home: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			command, s, _, _ := installed(t, "linux", "/nowhere")
+			command, s, _ := installed(t, "linux", "/nowhere")
 			value := s.Home + c.file
 			if c.home {
 				value = filepath.Dir(value)
 			}
-			command.configPath, command.Env = "", append(command.Env, name+"="+value)
+			command.home.configPath, command.Env = "", append(command.Env, name+"="+value)
 			s.System = true
-			u, _, err := serviceUnit(command, s, serviceFlags{user: me.Username, port: -1})
+			u, _, err := command.unit(s, serviceFlags{user: me.Username, port: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,8 +177,8 @@ func TestServiceByHand(t *testing.T) {
 	for name, path := range map[string]string{"fails": path, "missing": "/nowhere"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, s, cmd, _ := installed(t, "linux", path)
-			err := installService(c, cmd, s, serviceFlags{name: "nanobot", port: -1})
+			c, s, _ := installed(t, "linux", path)
+			err := c.install(t.Context(), s, serviceFlags{name: "nanobot", port: -1})
 			if err == nil || !strings.Contains(err.Error(), "by hand:\nsystemctl --user daemon-reload\n") {
 				t.Errorf("got %v", err)
 			}
@@ -202,8 +192,8 @@ func TestServiceByHand(t *testing.T) {
 func TestServiceDoesNotStart(t *testing.T) {
 	t.Parallel()
 	path, _ := fakeManager(t, "systemctl", `case "$*" in *restart*) echo 'Job failed'; exit 1;; esac`)
-	c, s, cmd, _ := installed(t, "linux", path)
-	err := installService(c, cmd, s, serviceFlags{name: "nanobot", port: -1})
+	c, s, _ := installed(t, "linux", path)
+	err := c.install(t.Context(), s, serviceFlags{name: "nanobot", port: -1})
 	if err == nil || !strings.Contains(err.Error(), "journalctl --user -n 20 -u nanobot") || strings.Contains(err.Error(), "by hand") {
 		t.Errorf("got %v", err)
 	}
@@ -212,11 +202,11 @@ func TestServiceDoesNotStart(t *testing.T) {
 func TestServiceRefuses(t *testing.T) {
 	t.Parallel()
 	path, calls := fakeManager(t, "systemctl", "")
-	c, s, cmd, _ := installed(t, "linux", path)
+	c, s, _ := installed(t, "linux", path)
 	root, other := s, s
 	root.UID, other.System = 0, true
 	for name, s := range map[string]daemon.Manager{"--system --user": root, "requires root": other} {
-		if err := installService(c, cmd, s, serviceFlags{name: "nanobot", port: -1}); err == nil || !strings.Contains(err.Error(), name) {
+		if err := c.install(t.Context(), s, serviceFlags{name: "nanobot", port: -1}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -227,7 +217,7 @@ func TestServiceRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := serviceFlags{name: "nanobot", port: -1}
-	for what, err := range map[string]error{"install": installService(c, cmd, s, f), "uninstall": uninstallService(cmd, s, f)} {
+	for what, err := range map[string]error{"install": c.install(t.Context(), s, f), "uninstall": c.uninstall(t.Context(), s, f)} {
 		if err == nil || !strings.Contains(err.Error(), "not a nanobot service") {
 			t.Errorf("%s over somebody's file: %v", what, err)
 		}

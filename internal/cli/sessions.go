@@ -14,11 +14,15 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-func sessionsCommand(c *command) *cobra.Command {
+// sessionsCommand is nanobot sessions.
+type sessionsCommand struct {
+	*console
+	stores *stores
+}
+
+func (c *sessionsCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sessions", Short: "List, show, export and remove conversations", Aliases: []string{"session"},
 		Long: `sessions manages the conversations of the workspace. The name of a conversation
@@ -30,35 +34,13 @@ you can omit cli:.`,
   nanobot sessions rm old-project`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(sessionsList(c), sessionsShow(c), sessionsExport(c), sessionsRemove(c), sessionsCopyBack(c))
+	cmd.AddCommand(c.listCommand(), c.showCommand(), c.exportCommand(), c.removeCommand(), c.copyBackCommand())
 	return cmd
 }
 
-// sessionStore opens the sessions of the workspace in use.
-func sessionStore(ctx context.Context, c *command) (*session.Store, error) {
-	loaded, ws, err := c.inUse()
-	if err != nil {
-		return nil, err
-	}
-	return openSessions(ctx, c, loaded, ws)
-}
-
-// openSessions opens the sessions of a workspace and tells what the user should
-// know about it, such as what was taken over.
-func openSessions(ctx context.Context, c *command, loaded *config.Loaded, ws string) (*session.Store, error) {
-	store, err := app.OpenSessions(ctx, loaded, ws, c.logger())
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range store.Workspace().Notes {
-		fmt.Fprintln(c.Err, "nanobot:", c.known(n))
-	}
-	return store, nil
-}
-
-// sessionNames completes names of conversations.
-func sessionNames(c *command, cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	store, err := sessionStore(cmd.Context(), c)
+// names completes names of conversations.
+func (c *sessionsCommand) names(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	store, err := c.stores.sessions(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -100,13 +82,13 @@ type sessionJSON struct {
 	Updated  time.Time `json:"updated"`
 }
 
-func sessionsList(c *command) *cobra.Command {
+func (c *sessionsCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List conversations, newest first", Args: noArgs,
 		Example: "  nanobot sessions list\n  nanobot sessions list --json | jq -r '.[].key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -114,40 +96,39 @@ func sessionsList(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				out := []sessionJSON{}
-				for _, s := range list {
-					out = append(out, sessionJSON{s.Key, s.Title, s.Preview, s.Messages, s.Bytes, s.Created, s.Updated})
-				}
-				return printJSON(cmd, out)
-			}
-			if len(list) == 0 {
-				say(cmd, "No conversations yet. Start one with: nanobot agent\n")
-				return nil
-			}
-			w := headed(cmd, "SESSION", "MESSAGES", "UPDATED", "ABOUT")
+			out := []sessionJSON{}
 			for _, s := range list {
-				about := s.Title
-				if about == "" {
-					about = s.Preview
-				}
-				w.row(s.Key, s.Messages, s.Updated.Local().Format("2006-01-02 15:04"), text.Label(about, 40))
+				out = append(out, sessionJSON{s.Key, s.Title, s.Preview, s.Messages, s.Bytes, s.Created, s.Updated})
 			}
-			return w.Flush()
+			return c.show(asJSON, out, func() error {
+				if len(list) == 0 {
+					c.say("No conversations yet. Start one with: nanobot agent\n")
+					return nil
+				}
+				w := c.table("SESSION", "MESSAGES", "UPDATED", "ABOUT")
+				for _, s := range list {
+					about := s.Title
+					if about == "" {
+						about = s.Preview
+					}
+					w.row(s.Key, s.Messages, s.Updated.Local().Format("2006-01-02 15:04"), text.Label(about, 40))
+				}
+				return w.Flush()
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func sessionsShow(c *command) *cobra.Command {
+func (c *sessionsCommand) showCommand() *cobra.Command {
 	var tools bool
 	cmd := &cobra.Command{
 		Use: "show SESSION", Short: "Print a conversation as Markdown", Args: exactArgs(1),
 		Example:           "  nanobot sessions show direct\n  nanobot sessions show telegram:12345 --tools",
-		ValidArgsFunction: c.complete(sessionNames),
+		ValidArgsFunction: c.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -155,26 +136,26 @@ func sessionsShow(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printSession(cmd.Context(), cmd.OutOrStdout(), store, key, tools)
+			return printSession(cmd.Context(), c.Out, store, key, tools)
 		},
 	}
 	cmd.Flags().BoolVar(&tools, "tools", false, "also show tool calls and results")
 	return cmd
 }
 
-func sessionsExport(c *command) *cobra.Command {
+func (c *sessionsCommand) exportCommand() *cobra.Command {
 	var format, out string
 	cmd := &cobra.Command{
 		Use: "export SESSION", Short: "Write a conversation as JSONL or Markdown", Args: exactArgs(1),
 		Long: `export writes a conversation to standard output or a file. The format jsonl
 contains everything, and older versions can read it; md is for people.`,
 		Example:           "  nanobot sessions export direct > chat.jsonl\n  nanobot sessions export direct --format md -o chat.md",
-		ValidArgsFunction: c.complete(sessionNames),
+		ValidArgsFunction: c.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "jsonl" && format != "md" {
 				return usageError{fmt.Errorf("--format %s: want jsonl or md", format)}
 			}
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -182,7 +163,7 @@ contains everything, and older versions can read it; md is for people.`,
 			if err != nil {
 				return err
 			}
-			return export(cmd, out, func(w io.Writer) error {
+			return c.export(out, func(w io.Writer) error {
 				if format == "md" {
 					return printSession(cmd.Context(), w, store, key, false)
 				}
@@ -197,9 +178,9 @@ contains everything, and older versions can read it; md is for people.`,
 
 // export writes to standard output or to a new file, which only stays if all
 // of it could be written.
-func export(cmd *cobra.Command, name string, write func(io.Writer) error) error {
+func (c *sessionsCommand) export(name string, write func(io.Writer) error) error {
 	if name == "" {
-		return write(cmd.OutOrStdout())
+		return write(c.Out)
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -211,12 +192,12 @@ func export(cmd *cobra.Command, name string, write func(io.Writer) error) error 
 	return nil
 }
 
-func sessionsRemove(c *command) *cobra.Command {
+func (c *sessionsCommand) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm SESSION...", Aliases: []string{"remove"}, Short: "Move conversations to the archive",
 		Long:              "rm removes conversations from the list. It moves their files to the archive folder\nof the sessions and does not delete them.",
 		Example:           "  nanobot sessions rm old-project\n  nanobot sessions rm cli:a cli:b",
-		ValidArgsFunction: c.complete(sessionNames),
+		ValidArgsFunction: c.names,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("name at least one session; nanobot sessions list shows them")}
@@ -224,7 +205,7 @@ func sessionsRemove(c *command) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -236,7 +217,7 @@ func sessionsRemove(c *command) *cobra.Command {
 				if err := store.Delete(cmd.Context(), key); err != nil {
 					return err
 				}
-				say(cmd, "%s moved to the archive\n", key)
+				c.say("%s moved to the archive\n", key)
 			}
 			return nil
 		},
@@ -281,7 +262,7 @@ func printSession(ctx context.Context, w io.Writer, store *session.Store, key st
 	return nil
 }
 
-func sessionsCopyBack(c *command) *cobra.Command {
+func (c *sessionsCommand) copyBackCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "restore-workspace", Short: "Copy conversations to where older versions look for them", Args: noArgs,
 		Long: `restore-workspace prepares a return to an older version, which keeps its
@@ -292,7 +273,7 @@ and the agent's tools can read the copies in the workspace. What the older
 version adds to them can be imported with: nanobot migrate`,
 		Example: "  nanobot sessions restore-workspace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := sessionStore(cmd.Context(), c)
+			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -301,14 +282,14 @@ version adds to them can be imported with: nanobot migrate`,
 				return err
 			}
 			if n := len(done.Same); n > 0 {
-				say(cmd, "%d copied to %s, %d already there.\n", len(done.Copied), done.Dir, n)
+				c.say("%d copied to %s, %d already there.\n", len(done.Copied), done.Dir, n)
 			} else {
-				say(cmd, "%d copied to %s.\n", len(done.Copied), done.Dir)
+				c.say("%d copied to %s.\n", len(done.Copied), done.Dir)
 			}
 			if len(done.Conflict) == 0 {
 				return nil
 			}
-			c.tell("Not copied, because another file exists:\n")
+			c.sayErr("Not copied, because another file exists:\n")
 			for _, key := range done.Conflict {
 				fmt.Fprintln(c.Err, "  "+text.Label(key, 200))
 			}

@@ -11,47 +11,45 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/spf13/cobra"
-
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/cli/tui"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/config"
-	"github.com/nanobot-go/nanobot/internal/run/gateway"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
 // setup asks for a provider, its address, a key and a model. It only collects
-// answers: the configuration is written once, after the last one, so that
+// setupAnswers: the configuration is written once, after the last one, so that
 // leaving at any step changes nothing.
 type setup struct {
-	c      *command
-	cmd    *cobra.Command
-	ask    *prompter
-	loaded *config.Loaded // before the setup
-	flags  onboardFlags   // answers of the command line; each is used once
-	look   time.Duration  // how long servers on this machine are waited for, before the first menu
+	*console
+	setupAnswers
+	signins *signins
+	prompt  *prompter
+	flags   onboardFlags  // answers of the command line; each is used once
+	look    time.Duration // how long servers on this machine are waited for, before the first menu
 
 	trialTime time.Duration // how long the test call may take
 
-	row     catalog.Row
-	block   string // where the configuration has the provider, if it does
-	base    string // "" is the usual one
-	key     string // to write; "" if it is known or not needed
-	model   string
-	window  int  // of the model; 0 is not known
 	doubted bool // the key was refused: ask for another one
 	keyless bool // the key comes later
 	served  bool // the server was found on this machine, so it does not need a key
 }
 
-func newSetup(c *command, cmd *cobra.Command, loaded *config.Loaded, f onboardFlags) *setup {
-	s := &setup{c: c, cmd: cmd, ask: newPrompter(c.In, c.Out), loaded: loaded, flags: f, look: 2 * time.Second, trialTime: trialTime}
-	s.ask.mark = c.getenv("TERM") != "dumb"
+func (c *onboardCommand) newSetup(loaded *config.Loaded, f onboardFlags) *setup {
+	s := &setup{
+		console:      c.console,
+		setupAnswers: setupAnswers{home: c.home, loaded: loaded, workspace: f.workspace},
+		signins:      c.signins,
+		prompt:       c.prompter(),
+		flags:        f,
+		look:         2 * time.Second,
+		trialTime:    trialTime,
+	}
+	s.prompt.mark = c.getenv("TERM") != "dumb"
 	return s
 }
 
@@ -128,26 +126,22 @@ func (jump) Error() string { return "another step" }
 
 // say prints a sentence in the user's language, broken between words.
 func (s *setup) say(english string, args ...any) {
-	width := s.ask.width()
-	for line := range strings.SplitSeq(s.c.in(english, args...), "\n") {
+	width := s.prompt.width()
+	for line := range strings.SplitSeq(s.in(english, args...), "\n") {
 		for _, row := range tui.Rows(line, width) {
-			s.cmd.Println(row)
+			fmt.Fprintln(s.Out, row)
 		}
 	}
 }
 
 // answer asks a question. The words skip and more are lower case in any spelling.
 func (s *setup) answer(question string) (string, error) {
-	a, err := s.ask.edited(s.c.in(question))
+	a, err := s.prompt.edited(s.in(question))
 	a = text.Label(a, 0)
 	if l := strings.ToLower(a); l == "skip" || l == "more" {
 		a = l
 	}
 	return a, err
-}
-
-func (s *setup) options(l *config.Loaded) provider.Options {
-	return app.ProviderOptions(l, s.c.appOptions())
 }
 
 func (s *setup) chooseProvider(ctx context.Context) (move, error) {
@@ -157,12 +151,12 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 	s.key = ""
 	s.doubted = false
 	s.served = false
-	if name := take(&s.flags.provider); name != "" {
+	if name := consume(&s.flags.provider); name != "" {
 		return onward, s.choose(name)
 	}
 	found := s.lookAround(ctx)
 	m := s.providerMenu(found)
-	m.show(s.cmd.OutOrStdout(), s.ask.width())
+	m.show(s.Out, s.prompt.width())
 	if len(found) > 0 {
 		s.say("\nType a number, a name or a part of one. skip leaves the choice to nanobot. Ctrl-C leaves.")
 	} else {
@@ -184,19 +178,19 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 			if m.next(); m.from == 0 {
 				m.next()
 			}
-			m.show(s.cmd.OutOrStdout(), s.ask.width())
+			m.show(s.Out, s.prompt.width())
 			continue
 		}
 		at, hits, ok := m.pick(typed)
 		switch {
 		case ok && at < len(found):
-			s.take(found[at])
+			s.use(found[at])
 			return onward, nil
 		case ok:
 			return onward, s.choose(m.items[at].name)
 		case hits > 1:
-			m.show(s.cmd.OutOrStdout(), s.ask.width())
-		case !s.ask.terminal():
+			m.show(s.Out, s.prompt.width())
+		case !s.prompt.terminal():
 			return 0, usageError{unknownProvider(typed)}
 		default:
 			s.say("%s", s.sentence(unknownProvider(typed)))
@@ -204,9 +198,9 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 	}
 }
 
-// choose takes a provider by its name, as it is set up now.
+// choose uses a provider by its name, as it is set up now.
 func (s *setup) choose(name string) error {
-	list, err := catalog.Survey(provider.MatchInput(s.loaded, s.c.getenv))
+	list, err := catalog.Survey(provider.MatchInput(s.loaded, s.getenv))
 	if err != nil {
 		return err
 	}
@@ -217,16 +211,16 @@ func (s *setup) choose(name string) error {
 	if st := list[i]; st.Row.Auth != "" && !signin.Known(st.Name) {
 		return usageError{signin.Unknown(st.Name)}
 	}
-	s.take(discovery{Status: list[i]})
+	s.use(discovery{Status: list[i]})
 	return nil
 }
 
-func (s *setup) take(d discovery) {
+func (s *setup) use(d discovery) {
 	s.row = d.Row
 	s.block = d.Block
 	s.served = d.served
 	if s.row.Name = d.Name; d.Name == "custom" {
-		s.row.Display = s.c.in("the server")
+		s.row.Display = s.in("the server")
 	}
 	if d.served {
 		s.base = d.Base
@@ -247,7 +241,7 @@ func unknownProvider(name string) error {
 
 // chooseAddress asks where a server is that has no address of its own.
 func (s *setup) chooseAddress(context.Context) (move, error) {
-	if given := take(&s.flags.base); given != "" {
+	if given := consume(&s.flags.base); given != "" {
 		s.base = given
 		return onward, checkAddress(given)
 	}
@@ -274,7 +268,7 @@ func (s *setup) chooseAddress(context.Context) (move, error) {
 			return without, nil
 		}
 		if err := checkAddress(typed); err != nil {
-			if !s.ask.terminal() {
+			if !s.prompt.terminal() {
 				return 0, err
 			}
 			s.say("%s.", s.sentence(err))
@@ -295,7 +289,7 @@ func checkAddress(base string) error {
 // giveKey asks for a key, or signs in, unless there is one.
 func (s *setup) giveKey(ctx context.Context) (move, error) {
 	s.key, s.keyless = "", false
-	if name := take(&s.flags.keyEnv); name != "" {
+	if name := consume(&s.flags.keyEnv); name != "" {
 		return onward, s.keyFrom(name)
 	}
 	if s.row.Auth != "" {
@@ -305,15 +299,15 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 	if (s.served || s.keySource() != "") && !s.doubted {
 		return passed, nil
 	}
-	question := s.c.in("API key of %s, not shown", s.row.Display)
+	question := s.in("API key of %s, not shown", s.row.Display)
 	if optional {
-		question = s.c.in("API key of %s, not shown (- for none)", s.row.Display)
+		question = s.in("API key of %s, not shown (- for none)", s.row.Display)
 	}
 	if at := keyPage(s.row.Name); at != "" {
 		s.say("\nGet a key at %s", at)
 	}
 	for {
-		key, err := s.ask.secret(question)
+		key, err := s.prompt.secret(question)
 		if err != nil {
 			return 0, err
 		}
@@ -328,14 +322,14 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 			return onward, nil
 		}
 		if err := checkKey(key); err != nil {
-			if !s.ask.terminal() {
+			if !s.prompt.terminal() {
 				return 0, err
 			}
 			s.say("%s.", s.sentence(err))
 			continue
 		}
 		if other := ownerOf(key); other != "" && other != s.row.Name && !s.row.Direct {
-			sayErr(s.cmd, "Note: this looks like a key of %s, not of %s.\n", other, s.row.Name)
+			s.sayErr("Note: this looks like a key of %s, not of %s.\n", other, s.row.Name)
 		}
 		s.key, s.doubted = key, false
 		return onward, nil
@@ -345,7 +339,7 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 // keyFrom uses the key in an environment variable, by reference: the file gets
 // no copy of it.
 func (s *setup) keyFrom(name string) error {
-	value := s.c.getenv(name)
+	value := s.getenv(name)
 	if strings.TrimSpace(value) == "" {
 		return usageError{fmt.Errorf("--key-env: the environment variable %s is not set", text.Label(name, 60))}
 	}
@@ -356,19 +350,6 @@ func (s *setup) keyFrom(name string) error {
 		s.key = "${" + name + "}"
 	}
 	return nil
-}
-
-// keySource says where the provider's key is already; "" is nowhere.
-func (s *setup) keySource() string {
-	if !s.loaded.Config.Providers[s.block].APIKey.IsZero() || len(s.loaded.Config.Providers[s.block].APIKeys) > 0 {
-		return shown(s.c, s.loaded.File)
-	}
-	for _, name := range s.row.EnvKeys {
-		if strings.TrimSpace(s.c.getenv(name)) != "" {
-			return name
-		}
-	}
-	return ""
 }
 
 // checkKey refuses what cannot be a key, such as one that was copied with a line break.
@@ -393,7 +374,7 @@ func ownerOf(key string) string {
 // signIn signs in at a provider that has no keys. The browser or a code on
 // another device does it: the terminal is needed for the next questions.
 func (s *setup) signIn(ctx context.Context) (move, error) {
-	a, err := signinAccount(s.c, s.loaded, s.row.Name)
+	a, err := s.signins.account(s.loaded, s.row.Name)
 	if err != nil {
 		return 0, err
 	}
@@ -402,11 +383,11 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 		return passed, nil
 	}
 	if note := a.Caution(); note != "" {
-		s.say("Note: %s", s.c.known(note))
+		s.say("Note: %s", s.known(note))
 	}
 	st, err := a.Login(ctx, signin.Dialog{
-		Device: !hasBrowser(s.c),
-		Tell:   func(step signin.Step) { tellStep(ctx, s.c, s.cmd, step, false) },
+		Device: !s.hasBrowser(),
+		Tell:   func(step signin.Step) { s.signins.showStep(ctx, step, false) },
 	})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -419,73 +400,15 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 	return onward, nil
 }
 
-// candidate is the configuration with the answers so far.
-func (s *setup) candidate() (*config.Loaded, *config.File, error) {
-	f, err := config.Open(s.loaded.File, gateway.Sections(nil))
-	if err != nil {
-		return nil, nil, err
-	}
-	name := ""
-	if s.row.Name != "" {
-		name = "providers." + config.Escape(cmp.Or(s.block, s.row.Name))
-	}
-	for _, set := range []struct{ path, value string }{
-		{name + ".apiBase", s.base},
-		{name + ".apiKey", s.key},
-		{"agents.defaults.provider", s.row.Name},
-		{"agents.defaults.model", s.model},
-		{"agents.defaults.workspace", s.flags.workspace},
-	} {
-		if set.value == "" {
-			continue
-		}
-		if err := f.SetValue(set.path, set.value); err != nil {
-			return nil, nil, err
-		}
-	}
-	if s.model != "" && s.loaded.IsSet("agents.defaults.modelPreset") {
-		if _, err := f.Unset("agents.defaults.modelPreset"); err != nil {
-			return nil, nil, err
-		}
-	}
-	// A new file says 200,000, which is too much for some models.
-	if fresh := !s.loaded.Exists; fresh && s.window > 0 && s.window < 200_000 {
-		if err := f.SetValue("agents.defaults.contextWindowTokens", s.window); err != nil {
-			return nil, nil, err
-		}
-	}
-	// An answer takes its room from the window: a quarter leaves the rest to the question.
-	if most := s.window / 4; s.window > 0 && s.loaded.Config.Agents.Defaults.MaxTokens > most {
-		if fresh := !s.loaded.Exists; fresh || s.loaded.Config.Agents.Defaults.MaxTokens >= s.window {
-			if err := f.SetValue("agents.defaults.maxTokens", most); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	o := s.c.configOptions()
-	o.Optional, o.Text = true, f.Text()
-	l, err := config.Load(o)
-	return l, f, err
-}
-
-// save writes the answers.
-func (s *setup) save() error {
-	_, f, err := s.candidate()
-	if err != nil {
-		return err
-	}
-	return f.Save(time.Now())
-}
-
-// take returns a flag's value the first time.
-func take(flag *string) string {
+// consume returns a flag's value the first time.
+func consume(flag *string) string {
 	v := *flag
 	*flag = ""
 	return v
 }
 
 // sentence is an error as a sentence in the user's language.
-func (s *setup) sentence(err error) string { return capital(s.c.known(err.Error())) }
+func (s *setup) sentence(err error) string { return capital(s.known(err.Error())) }
 
 func capital(s string) string {
 	if s == "" {
@@ -500,7 +423,7 @@ func (s *setup) refusal(err error, model string) string {
 	e := llm.AsError(err)
 	who := s.row.Display
 	if errors.Is(err, trial.ErrSlow) {
-		return s.c.in("%s can be reached, but %s did not begin its answer within %s: it is slow, or it is still being loaded", who, model, s.trialTime)
+		return s.in("%s can be reached, but %s did not begin its answer within %s: it is slow, or it is still being loaded", who, model, s.trialTime)
 	}
 	said := ""
 	if m := text.Label(e.Message, 300); m != "" {
@@ -509,18 +432,18 @@ func (s *setup) refusal(err error, model string) string {
 	switch e.Kind {
 	case llm.Auth:
 		if s.row.Auth != "" {
-			return s.c.in("%s refused the sign-in", who) + said
+			return s.in("%s refused the sign-in", who) + said
 		}
 		if from := s.keySource(); from != "" && s.key == "" {
-			return s.c.in("%s refused the key in %s", who, from) + said
+			return s.in("%s refused the key in %s", who, from) + said
 		}
-		return s.c.in("%s refused the key", who) + said
+		return s.in("%s refused the key", who) + said
 	case llm.NotFound:
-		return s.c.in("%s does not know the model %q", who, model) + said
+		return s.in("%s does not know the model %q", who, model) + said
 	case llm.Connection:
-		return s.c.in("%s cannot be reached", who) + said
+		return s.in("%s cannot be reached", who) + said
 	case llm.Timeout:
-		return s.c.in("%s did not answer in time", who) + said
+		return s.in("%s did not answer in time", who) + said
 	}
-	return s.c.in("the call failed") + said
+	return s.in("the call failed") + said
 }

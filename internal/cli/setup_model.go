@@ -37,7 +37,7 @@ type discovery struct {
 func (s *setup) lookAround(ctx context.Context) []discovery {
 	ctx, cancel := context.WithTimeout(ctx, s.look)
 	defer cancel()
-	list, err := provider.Survey(ctx, s.options(s.loaded))
+	list, err := provider.Survey(ctx, s.home.providerOptions(s.loaded))
 	if err != nil {
 		s.say("%s", s.sentence(err))
 		return nil
@@ -48,11 +48,11 @@ func (s *setup) lookAround(ctx context.Context) []discovery {
 		d := discovery{Status: st}
 		switch {
 		case st.Row.Auth != "":
-			a, err := signinAccount(s.c, s.loaded, st.Name)
+			a, err := s.signins.account(s.loaded, st.Name)
 			if err != nil || !a.Status().SignedIn {
 				continue
 			}
-			d.about = s.c.in("you are signed in")
+			d.about = s.in("you are signed in")
 		case !st.Ready || st.Row.Speech || keys[st.KeySource]:
 			continue
 		case st.Row.Local:
@@ -61,14 +61,14 @@ func (s *setup) lookAround(ctx context.Context) []discovery {
 				continue
 			}
 			d.served = true
-			d.about = s.c.in("%s at %s", s.someModels(offers), strings.TrimSuffix(st.Base, "/v1"))
+			d.about = s.in("%s at %s", s.someModels(offers), strings.TrimSuffix(st.Base, "/v1"))
 		case st.KeySource == "":
-			d.about = s.c.in("set up in %s", shown(s.c, s.loaded.File))
+			d.about = s.in("set up in %s", s.short(s.loaded.File))
 		case strings.HasPrefix(st.KeySource, "providers."):
-			d.about = s.c.in("key in %s", shown(s.c, s.loaded.File))
+			d.about = s.in("key in %s", s.short(s.loaded.File))
 		default:
 			keys[st.KeySource] = true // two rows may share one
-			d.about = s.c.in("key in %s", strings.TrimPrefix(st.KeySource, "environment variable "))
+			d.about = s.in("key in %s", strings.TrimPrefix(st.KeySource, "environment variable "))
 		}
 		if d.served {
 			servers = append(servers, d)
@@ -88,7 +88,7 @@ func (s *setup) someModels(offers []catalog.Offer) string {
 	}
 	list := strings.Join(names, ", ")
 	if n := len(offers) - len(names); n > 0 {
-		list += s.c.in(" and %d more", n)
+		list += s.in(" and %d more", n)
 	}
 	return list
 }
@@ -109,13 +109,13 @@ func (s *setup) providerMenu(found []discovery) *menu {
 	known := map[string]bool{}
 	for _, d := range found {
 		known[d.Name] = true
-		items = append(items, item{name: d.Name, title: d.Row.Display, about: d.about, head: s.c.in("Found:")})
+		items = append(items, item{name: d.Name, title: d.Row.Display, about: d.about, head: s.in("Found:")})
 	}
 	titles := map[string]string{}
 	for _, r := range catalog.Rows() {
 		titles[r.Name] = r.Display
 	}
-	titles["custom"] = s.c.in("Other, OpenAI-compatible")
+	titles["custom"] = s.in("Other, OpenAI-compatible")
 	add := func(name, about, head string) {
 		if title := titles[name]; !known[name] && !known[title] { // two names may be one service
 			known[name], known[title] = true, true
@@ -123,22 +123,22 @@ func (s *setup) providerMenu(found []discovery) *menu {
 		}
 	}
 	for _, u := range provider.Usual() {
-		add(u.Name, s.c.known(u.About), s.c.in("Usual providers, with a key:"))
+		add(u.Name, s.known(u.About), s.in("Usual providers, with a key:"))
 	}
 	for _, name := range signin.Names() {
 		about := ""
-		if a, err := signinAccount(s.c, s.loaded, name); err == nil {
+		if a, err := s.signins.account(s.loaded, name); err == nil {
 			_, about, _ = strings.Cut(a.Display(), " (")
 		}
-		add(signin.ConfigName(name), s.c.known(strings.TrimSuffix(about, ")")), s.c.in("With a sign-in instead of a key:"))
+		add(signin.ConfigName(name), s.known(strings.TrimSuffix(about, ")")), s.in("With a sign-in instead of a key:"))
 	}
 	first := len(items)
 	for _, r := range catalog.Rows() {
 		if !r.Speech && (r.Auth == "" || signin.Known(r.Name)) {
-			add(r.Name, "", s.c.in("More providers:"))
+			add(r.Name, "", s.in("More providers:"))
 		}
 	}
-	return newMenu(items, first, len(items), s.c.language())
+	return newMenu(items, first, len(items), s.language)
 }
 
 // modelPage is how many models are shown at a time: a terminal has 24 rows.
@@ -147,17 +147,17 @@ const modelPage = 15
 // chooseModel offers the provider's own models.
 func (s *setup) chooseModel(ctx context.Context) (move, error) {
 	s.model, s.window = "", 0
-	given := take(&s.flags.model)
+	given := consume(&s.flags.model)
 	offers, m, err := s.models(ctx)
 	if err != nil || ctx.Err() != nil {
 		return 0, err
 	}
 	if given != "" {
-		s.name(given, offers)
+		s.setModel(given, offers)
 		return onward, nil
 	}
 	if len(m.items) > 0 {
-		m.show(s.cmd.OutOrStdout(), s.ask.width())
+		m.show(s.Out, s.prompt.width())
 		s.say("\nType a number, a name or a part of one.")
 	}
 	last := ""
@@ -171,7 +171,7 @@ func (s *setup) chooseModel(ctx context.Context) (move, error) {
 			return back, nil
 		case typed == "more" && len(m.items) > 0:
 			m.next()
-			m.show(s.cmd.OutOrStdout(), s.ask.width())
+			m.show(s.Out, s.prompt.width())
 			continue
 		case typed == "skip":
 			if typed = s.usualModel(); typed == "" {
@@ -183,29 +183,21 @@ func (s *setup) chooseModel(ctx context.Context) (move, error) {
 			if ok {
 				typed = m.items[at].name
 			} else if hits > 1 {
-				m.show(s.cmd.OutOrStdout(), s.ask.width())
+				m.show(s.Out, s.prompt.width())
 				s.say("\n%d models fit. Type %s again to use that name as it is.", hits, typed)
 				last = typed
 				continue
 			}
 		}
-		s.name(typed, offers)
+		s.setModel(typed, offers)
 		return onward, nil
-	}
-}
-
-// name takes a model, with the window that the provider tells.
-func (s *setup) name(model string, offers []catalog.Offer) {
-	s.model, s.window = model, provider.OpenFacts(s.loaded).Of(model).Window
-	if i := slices.IndexFunc(offers, func(o catalog.Offer) bool { return o.ID == model }); i >= 0 {
-		s.window = cmp.Or(offers[i].Window, s.window)
 	}
 }
 
 // usualModel is the one to use when no other is named.
 func (s *setup) usualModel() string {
 	if s.row.Auth != "" {
-		if a, err := signinAccount(s.c, s.loaded, s.row.Name); err == nil {
+		if a, err := s.signins.account(s.loaded, s.row.Name); err == nil {
 			_, model, _ := strings.Cut(a.DefaultModel(), "/")
 			return model
 		}
@@ -216,7 +208,7 @@ func (s *setup) usualModel() string {
 // models asks the provider what it offers. That it cannot tell is not an
 // error; a key that it refuses leads back to the key.
 func (s *setup) models(ctx context.Context) ([]catalog.Offer, *menu, error) {
-	l, _, err := s.candidate()
+	l, err := s.candidate()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -234,18 +226,7 @@ func (s *setup) models(ctx context.Context) ([]catalog.Offer, *menu, error) {
 		}
 		s.say("There is no list: %s.", strings.TrimSuffix(text.Label(e.Message, 200), "."))
 	}
-	return offers, s.modelMenu(offers, provider.OpenPrices(l, s.c.logger())), nil
-}
-
-// list requests the models with the answers so far.
-func (s *setup) list(ctx context.Context, l *config.Loaded) ([]catalog.Offer, error) {
-	in := provider.MatchInput(l, s.c.getenv)
-	in.Provider, in.Model = s.row.Name, "any" // the list does not depend on it
-	choice, err := catalog.Match(in)
-	if err != nil {
-		return nil, err
-	}
-	return provider.ListModels(ctx, l, choice)
+	return offers, s.modelMenu(offers, provider.OpenPrices(l, s.home.logger())), nil
 }
 
 // modelMenu shows the usual model first, then those whose price or window is
@@ -273,47 +254,16 @@ func (s *setup) modelMenu(offers []catalog.Offer, prices *ledger.Prices) *menu {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b catalog.Offer) int { return cmp.Compare(rank[a.ID], rank[b.ID]) })
-	head := s.c.in("Models of %s:", s.row.Display)
+	head := s.in("Models of %s:", s.row.Display)
 	if slices.ContainsFunc(slices.Collect(maps.Values(price)), func(p string) bool { return strings.Contains(p, "/") }) {
-		head = s.c.in("Models of %s (window; price of a million tokens, in / out):", s.row.Display)
+		head = s.in("Models of %s (window; price of a million tokens, in / out):", s.row.Display)
 	}
 	items := make([]item, 0, len(list))
 	for _, o := range list {
 		about := strings.TrimRight(fmt.Sprintf("%5s  %s", tokens(o.Window), price[o.ID]), " ")
 		items = append(items, item{name: o.ID, title: o.ID, about: about, head: head})
 	}
-	return newMenu(items, modelPage, modelPage, s.c.language())
-}
-
-// price returns what a model costs, for people; "" is not known.
-func (s *setup) price(o catalog.Offer, prices *ledger.Prices) string {
-	if s.row.Local {
-		return ""
-	}
-	p := prices.Lookup(s.row.Name, o.ID)
-	if o.Priced && !p.Own {
-		p = ledger.Price{Billing: ledger.Priced, In: o.In, Out: o.Out, Currency: "USD"}
-	}
-	switch p.Billing {
-	case ledger.Free:
-		return s.c.in("free")
-	case ledger.Subscription:
-		return s.c.in("subscription")
-	case ledger.Priced:
-		if p.In == 0 && p.Out == 0 {
-			return s.c.in("free")
-		}
-		unit := p.Currency + " "
-		if p.Currency == "USD" {
-			unit = "$"
-		}
-		return unit + amount(p.In) + " / " + unit + amount(p.Out)
-	}
-	return ""
-}
-
-func amount(f float64) string {
-	return strconv.FormatFloat(math.Round(f*1000)/1000, 'f', -1, 64)
+	return newMenu(items, modelPage, modelPage, s.language)
 }
 
 // tokens is a window in short: 128k, 1M.
@@ -340,7 +290,7 @@ const (
 func (s *setup) try(ctx context.Context, l *config.Loaded) (*trial.Trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.trialTime)
 	defer cancel()
-	t, err := provider.OpenTrial(ctx, s.options(l), "")
+	t, err := provider.OpenTrial(ctx, s.home.providerOptions(l), "")
 	if err != nil {
 		return nil, err
 	}
@@ -369,7 +319,7 @@ func (s *setup) tellSlow(ctx context.Context) (stop func()) {
 
 // tryOut makes one small call with the answers and says what came of it.
 func (s *setup) tryOut(ctx context.Context) (move, error) {
-	l, _, err := s.candidate()
+	l, err := s.candidate()
 	if err != nil || s.flags.noTest {
 		return onward, err
 	}
@@ -389,7 +339,7 @@ func (s *setup) tryOut(ctx context.Context) (move, error) {
 	s.say("\nThis does not work yet: %s.", strings.TrimSuffix(s.refusal(err, s.model), "."))
 	if t != nil {
 		for _, w := range t.Warnings {
-			s.say("Note: %s.", s.c.known(text.Label(w, 300)))
+			s.say("Note: %s.", s.known(text.Label(w, 300)))
 		}
 	}
 
@@ -462,7 +412,7 @@ func (s *setup) scripted(ctx context.Context) error {
 			return err
 		}
 	}
-	l, _, err := s.candidate()
+	l, err := s.candidate()
 	if err != nil || s.flags.noTest {
 		return err
 	}
@@ -481,9 +431,9 @@ func (s *setup) scripted(ctx context.Context) error {
 			return err
 		}
 		told := append([]string{s.refusal(err, s.model)}, t.Warnings...)
-		return &llm.Error{Kind: e.Kind, Message: strings.Join(append(told, s.c.in("Nothing was changed. --no-test writes the answers without a test.")), "\n")}
+		return &llm.Error{Kind: e.Kind, Message: strings.Join(append(told, s.in("Nothing was changed. --no-test writes the answers without a test.")), "\n")}
 	}
-	sayErr(s.cmd, "nanobot: warning: the model was not tested: %s\n", s.refusal(err, s.model))
+	s.sayErr("nanobot: warning: the model was not tested: %s\n", s.refusal(err, s.model))
 	return nil
 }
 
@@ -492,7 +442,7 @@ func (s *setup) scriptedModel(ctx context.Context) error {
 	s.model = cmp.Or(s.flags.model, s.usualModel())
 	var offers []catalog.Offer
 	if s.model == "" || !s.flags.noTest {
-		l, _, err := s.candidate()
+		l, err := s.candidate()
 		if err != nil {
 			return err
 		}
@@ -507,6 +457,6 @@ func (s *setup) scriptedModel(ctx context.Context) error {
 	if s.model == "" {
 		return usageError{fmt.Errorf("%s has no usual model: name one with --model", s.row.Display)}
 	}
-	s.name(s.model, offers)
+	s.setModel(s.model, offers)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
-func skillCommand(c *command) *cobra.Command {
+// skillCommand is nanobot skill.
+type skillCommand struct {
+	*console
+	home *home
+}
+
+func (c *skillCommand) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "skill", Aliases: []string{"skills"}, Short: "List, create, validate, pack and install skills",
 		Long: `skill manages skills, which teach the agent kinds of tasks. A skill is a folder with
@@ -29,7 +36,7 @@ $NAME in a message loads a skill.`,
   nanobot skill install release-notes.skill`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(skillList(c), skillShow(c), skillInit(c), skillValidate(c), skillPack(), skillInstall(c), skillRemove(c))
+	cmd.AddCommand(c.listCommand(), c.showCommand(), c.initCommand(), c.validateCommand(), c.packCommand(), c.installCommand(), c.removeCommand())
 	return cmd
 }
 
@@ -40,13 +47,13 @@ type skills struct {
 	disabled []string
 }
 
-func openSkills(c *command) (*skills, error) {
-	loaded, ws, err := c.inUse()
+func (c *skillCommand) open() (*skills, error) {
+	loaded, ws, err := c.home.inUse()
 	if err != nil {
 		return nil, err
 	}
 	return &skills{
-		Library: app.OpenSkills(loaded, ws, c.getenv, c.logger()), place: skill.Place{Workspace: ws, Ledger: app.State(loaded, c.logger()), Files: app.OpenFiles(loaded, ws, c.logger())},
+		Library: app.OpenSkills(loaded, ws, c.getenv, c.home.logger()), place: skill.Place{Workspace: ws, Ledger: app.State(loaded, c.home.logger()), Files: app.OpenFiles(loaded, ws, c.home.logger())},
 		disabled: loaded.Config.Agents.Defaults.DisabledSkills,
 	}, nil
 }
@@ -67,9 +74,9 @@ func (s *skills) find(name string) (skill.Skill, error) {
 	return skill.Skill{}, usageError{fmt.Errorf("there is no skill %q; %s", name, hint)}
 }
 
-// skillNames completes names of skills.
-func skillNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	s, err := openSkills(c)
+// names completes names of skills.
+func (c *skillCommand) names(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	s, err := c.open()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -82,13 +89,13 @@ func skillNames(c *command, _ *cobra.Command, args []string, typed string) ([]st
 	return out, cobra.ShellCompDirectiveDefault
 }
 
-func skillList(c *command) *cobra.Command {
+func (c *skillCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List skills with their source and missing requirements", Args: noArgs,
 		Example: "  nanobot skill list\n  nanobot skill list --json | jq -r '.[] | select(.available) | .name'",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := openSkills(c)
+		RunE: func(*cobra.Command, []string) error {
+			s, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -96,31 +103,30 @@ func skillList(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, list)
-			}
-			w := headed(cmd, " ", "SKILL", "SOURCE", "STATE", "DESCRIPTION")
-			for _, e := range list {
-				mark := " "
-				if e.Available {
-					mark = "✓"
+			return c.show(asJSON, list, func() error {
+				w := c.table(" ", "SKILL", "SOURCE", "STATE", "DESCRIPTION")
+				for _, e := range list {
+					mark := " "
+					if e.Available {
+						mark = "✓"
+					}
+					w.row(mark, e.Name, c.in(string(e.Source)), c.in(e.State()), text.Ellipsis(e.Description, 80))
 				}
-				w.row(mark, e.Name, words(cmd, string(e.Source)), words(cmd, e.State()), text.Ellipsis(e.Description, 80))
-			}
-			return w.Flush()
+				return w.Flush()
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func skillShow(c *command) *cobra.Command {
+func (c *skillCommand) showCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show a skill as the model reads it", Args: exactArgs(1), ValidArgsFunction: c.complete(skillNames),
+		Use: "show NAME", Short: "Show a skill as the model reads it", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Example: "  nanobot skill show weather\n  nanobot skill show weather --json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := openSkills(c)
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -133,30 +139,29 @@ func skillShow(c *command) *cobra.Command {
 				return err
 			}
 			e := list[0]
-			if asJSON {
-				return printJSON(cmd, e)
-			}
-			say(cmd, "Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.State(), e.Path)
-			for _, n := range e.Notes {
-				say(cmd, "Note    %s\n", n)
-			}
-			cmd.Printf("\n%s\n", e.Text)
-			return nil
+			return c.show(asJSON, e, func() error {
+				c.say("Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.State(), e.Path)
+				for _, n := range e.Notes {
+					c.say("Note    %s\n", n)
+				}
+				fmt.Fprintf(c.Out, "\n%s\n", e.Text)
+				return nil
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func skillInit(c *command) *cobra.Command {
+func (c *skillCommand) initCommand() *cobra.Command {
 	var description string
 	cmd := &cobra.Command{
 		Use: "init NAME", Short: "Create a skill in the workspace", Args: exactArgs(1),
 		Long: `init creates skills/NAME/SKILL.md in the workspace from a template. NAME consists of
 lower-case letters and digits with single hyphens.`,
 		Example: "  nanobot skill init release-notes\n  nanobot skill init rotate-logs --description \"Rotate and compress old logs\"",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := openSkills(c)
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -164,7 +169,7 @@ lower-case letters and digits with single hyphens.`,
 			if err != nil {
 				return usageError{err}
 			}
-			say(cmd, "Created %s. Fill it in, then run: nanobot skill validate %s\n", file, args[0])
+			c.say("Created %s. Fill it in, then run: nanobot skill validate %s\n", file, args[0])
 			return nil
 		},
 	}
@@ -172,39 +177,32 @@ lower-case letters and digits with single hyphens.`,
 	return cmd
 }
 
-func skillValidate(c *command) *cobra.Command {
+func (c *skillCommand) validateCommand() *cobra.Command {
 	var asJSON, strict bool
 	cmd := &cobra.Command{
-		Use: "validate PATH|NAME", Short: "Check a skill and list problems by line", Args: exactArgs(1), ValidArgsFunction: c.complete(skillNames),
+		Use: "validate PATH|NAME", Short: "Check a skill and list problems by line", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Long: `validate checks a folder, an archive, or a skill by its name. It exits with 1 on
 errors; a warning means that the skill works, but perhaps not as intended.`,
 		Example: "  nanobot skill validate release-notes\n  nanobot skill validate ./my-skill --strict\n  nanobot skill validate download.zip --json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			problems, err := validateSkill(c, args[0])
+		RunE: func(_ *cobra.Command, args []string) error {
+			problems, err := c.validate(args[0])
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				if err := printJSON(cmd, append([]skill.Problem{}, problems...)); err != nil {
-					return err
+			valid := !slices.ContainsFunc(problems, func(p skill.Problem) bool { return p.Error || strict })
+			err = c.show(asJSON, append([]skill.Problem{}, problems...), func() error {
+				for _, p := range problems {
+					fmt.Fprintln(c.Out, p)
 				}
-			}
-			bad := 0
-			for _, p := range problems {
-				if p.Error || strict {
-					bad++
+				if valid {
+					c.say("%s is valid.\n", args[0])
 				}
-				if !asJSON {
-					cmd.Println(p)
-				}
-			}
-			if bad > 0 {
+				return nil
+			})
+			if err == nil && !valid {
 				return failure{exitFailure}
 			}
-			if !asJSON {
-				say(cmd, "%s is valid.\n", args[0])
-			}
-			return nil
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -212,8 +210,8 @@ errors; a warning means that the skill works, but perhaps not as intended.`,
 	return cmd
 }
 
-// validateSkill checks a path if there is something to check, else a name.
-func validateSkill(c *command, arg string) ([]skill.Problem, error) {
+// validate checks a path if there is something to check, else a name.
+func (c *skillCommand) validate(arg string) ([]skill.Problem, error) {
 	info, err := os.Stat(arg)
 	isPath := strings.ContainsAny(arg, `/\`)
 	switch {
@@ -227,7 +225,7 @@ func validateSkill(c *command, arg string) ([]skill.Problem, error) {
 	if _, err := os.Stat(filepath.Join(arg, "SKILL.md")); err == nil {
 		return skill.Validate(arg)
 	}
-	s, err := openSkills(c)
+	s, err := c.open()
 	if err != nil {
 		return nil, err
 	}
@@ -241,14 +239,14 @@ func validateSkill(c *command, arg string) ([]skill.Problem, error) {
 	return skill.Validate(filepath.Dir(k.Path))
 }
 
-func skillPack() *cobra.Command {
+func (c *skillCommand) packCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use: "pack DIR", Short: "Pack a skill into one file", Args: exactArgs(1),
 		Long: `pack writes the folder of a skill to NAME.skill, a zip archive. Identical files
 give identical archives. It does not pack a skill with errors.`,
 		Example: "  nanobot skill pack ~/.nanobot/workspace/skills/release-notes\n  nanobot skill pack ./my-skill -o /tmp/my-skill.zip",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0])
 			if err != nil {
 				return err
@@ -265,9 +263,9 @@ give identical archives. It does not pack a skill with errors.`,
 			}
 			packed, err := skill.PackFile(file, dir)
 			if err != nil {
-				return tellInvalid(cmd, err)
+				return c.printInvalid(err)
 			}
-			say(cmd, "Packed %s into %s: %d files, %d bytes\nsha256 %s\n", packed.Name, file, packed.Files, packed.Bytes, packed.SHA256)
+			c.say("Packed %s into %s: %d files, %d bytes\nsha256 %s\n", packed.Name, file, packed.Files, packed.Bytes, packed.SHA256)
 			return nil
 		},
 	}
@@ -275,20 +273,20 @@ give identical archives. It does not pack a skill with errors.`,
 	return cmd
 }
 
-// tellInvalid prints what is wrong with a skill that was refused for it.
-func tellInvalid(cmd *cobra.Command, err error) error {
+// printInvalid prints what is wrong with a skill that was refused for it.
+func (c *skillCommand) printInvalid(err error) error {
 	bad, ok := errors.AsType[*skill.InvalidError](err)
 	if !ok {
 		return err
 	}
 	for _, p := range bad.Problems {
-		cmd.PrintErrln(p)
+		fmt.Fprintln(c.Err, p)
 	}
-	sayErr(cmd, "nanobot: the skill has errors; nothing was changed\n")
+	c.sayErr("nanobot: the skill has errors; nothing was changed\n")
 	return failure{exitFailure}
 }
 
-func skillInstall(c *command) *cobra.Command {
+func (c *skillCommand) installCommand() *cobra.Command {
 	var force, always bool
 	cmd := &cobra.Command{
 		Use: "install FILE|DIR", Short: "Install a skill into the workspace", Args: exactArgs(1),
@@ -297,8 +295,8 @@ outside the archive, names that differ only in case, and more than 5,000 files
 or 10 MiB. The skill is labelled as third-party for the model, and the agent's tools
 cannot change it. Read it before you install it: the agent will follow it.`,
 		Example: "  nanobot skill install release-notes.skill\n  nanobot skill install ~/Downloads/notes.zip --force",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := openSkills(c)
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -308,14 +306,14 @@ cannot change it. Read it before you install it: the agent will follow it.`,
 			s.place.Force = force
 			rec, problems, err := skill.Install(s.place, args[0], always, time.Now())
 			if err != nil {
-				return explainSkill(tellInvalid(cmd, err))
+				return explainSkill(c.printInvalid(err))
 			}
 			for _, p := range problems {
-				cmd.PrintErrln(p)
+				fmt.Fprintln(c.Err, p)
 			}
-			say(cmd, "Installed %s in %s: %d files, %d bytes\nsha256 %s\n", rec.Name, rec.Dir, rec.Files, rec.Bytes, rec.SHA256)
+			c.say("Installed %s in %s: %d files, %d bytes\nsha256 %s\n", rec.Name, rec.Dir, rec.Files, rec.Bytes, rec.SHA256)
 			if k, ok := s.Load(rec.Name); ok && !k.Available() {
-				say(cmd, "It is not available yet; it requires %s\n", k.Missing)
+				c.say("It is not available yet; it requires %s\n", k.Missing)
 			}
 			return nil
 		},
@@ -325,16 +323,16 @@ cannot change it. Read it before you install it: the agent will follow it.`,
 	return cmd
 }
 
-func skillRemove(c *command) *cobra.Command {
+func (c *skillCommand) removeCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm", "uninstall"}, Short: "Remove a skill from the workspace", Args: exactArgs(1), ValidArgsFunction: c.complete(skillNames),
+		Use: "remove NAME", Aliases: []string{"rm", "uninstall"}, Short: "Remove a skill from the workspace", Args: exactArgs(1), ValidArgsFunction: c.names,
 		Long: `remove deletes the folder of an installed skill. To remove a skill that was written
 in the workspace, use --force. To disable built-in skills, use the setting
 agents.defaults.disabledSkills.`,
 		Example: "  nanobot skill remove release-notes",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := openSkills(c)
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := c.open()
 			if err != nil {
 				return err
 			}
@@ -351,7 +349,7 @@ agents.defaults.disabledSkills.`,
 			if err != nil {
 				return explainSkill(err)
 			}
-			say(cmd, "Removed %s.\n", args[0])
+			c.say("Removed %s.\n", args[0])
 			return nil
 		},
 	}

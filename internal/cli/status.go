@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-
+	"fmt"
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
@@ -10,7 +10,14 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/doctor"
 )
 
-func statusCommand(c *command) *cobra.Command {
+// statusCommand is nanobot status.
+type statusCommand struct {
+	*console
+	home    *home
+	folders *folders
+}
+
+func (c *statusCommand) command() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show the configuration and the model in use", Args: noArgs,
@@ -18,16 +25,15 @@ func statusCommand(c *command) *cobra.Command {
 and why, and how commands are contained. It never calls a model.`,
 		Example: "  nanobot status\n  nanobot status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := doctor.StatusOf(cmd.Context(), c.appOptions())
+			r, err := doctor.StatusOf(cmd.Context(), c.home.appOptions())
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, r)
-			}
-			printStatus(cmd, r)
-			printStartFolder(c, cmd)
-			return nil
+			return c.show(asJSON, r, func() error {
+				c.print(r)
+				c.printStartFolder(cmd.Context())
+				return nil
+			})
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -35,70 +41,56 @@ and why, and how commands are contained. It never calls a model.`,
 }
 
 // printStartFolder says where a chat that is opened here would work.
-func printStartFolder(c *command, cmd *cobra.Command) {
-	if folder, note := c.startsIn(cmd.Context()); note != "" {
-		say(cmd, "Start folder   %s\n", note)
+func (c *statusCommand) printStartFolder(ctx context.Context) {
+	if folder, note := c.folders.here(ctx); note != "" {
+		c.say("Start folder   %s\n", note)
 	} else if folder != "" {
-		say(cmd, "Start folder   %s (nanobot agent started here works in it)\n", folder)
+		c.say("Start folder   %s (nanobot agent started here works in it)\n", folder)
 	}
 }
 
-// startsIn is the folder that nanobot agent, started as this command, works in; "" is
-// the workspace. The note says why it is not the folder of the start.
-func (c *command) startsIn(ctx context.Context) (folder, note string) {
-	l, ws, err := c.inUse()
-	if err != nil {
-		return "", ""
-	}
-	folder, note, err = startFolder(ctx, c, l, ws, false)
-	if err != nil {
-		return "", ""
-	}
-	return folder, note
-}
-
-func printStatus(cmd *cobra.Command, r doctor.Status) {
+func (c *statusCommand) print(r doctor.Status) {
 	mark := func(ok bool) string {
 		if ok {
 			return "✓"
 		}
-		return words(cmd, "✗ not there yet")
+		return c.in("✗ not there yet")
 	}
-	cmd.Printf("nanobot %s\n\n", r.Version)
-	say(cmd, "Configuration  %s %s\n", r.Config, mark(r.ConfigExists))
-	say(cmd, "Workspace      %s %s\n", r.Workspace, mark(r.Exists))
+	fmt.Fprintf(c.Out, "nanobot %s\n\n", r.Version)
+	c.say("Configuration  %s %s\n", r.Config, mark(r.ConfigExists))
+	c.say("Workspace      %s %s\n", r.Workspace, mark(r.Exists))
 	switch {
 	case r.Problem != "":
-		say(cmd, "Model          ✗ %s\n", known(cmd, r.Problem))
+		c.say("Model          ✗ %s\n", c.known(r.Problem))
 	default:
-		say(cmd, "Model          %s\n               %s\n", r.Model, known(cmd, r.Why))
+		c.say("Model          %s\n               %s\n", r.Model, c.known(r.Why))
 	}
 	if r.KeySource != "" {
-		say(cmd, "Key            from %s\n", r.KeySource)
+		c.say("Key            from %s\n", r.KeySource)
 	}
 	files := phrase.Later("the whole disk except protected paths")
 	if r.Restricted {
 		files = phrase.Later("the workspace only")
 	}
-	say(cmd, "Files          %s\nCommands       %s\n", files, known(cmd, r.Exec))
+	c.say("Files          %s\nCommands       %s\n", files, c.known(r.Exec))
 	for i, p := range r.Providers {
-		head := words(cmd, "Providers      ")
+		head := c.in("Providers      ")
 		if i > 0 {
 			head = pad("", tui.Width(head))
 		}
-		key := words(cmd, "no key")
+		key := c.in("no key")
 		if p.Key != "" {
-			key = words(cmd, "key from %s", p.Key)
+			key = c.in("key from %s", p.Key)
 		}
 		if p.Base != "" {
 			key += ", " + p.Base
 		}
-		cmd.Printf("%s%s (%s)\n", head, p.Name, key)
+		fmt.Fprintf(c.Out, "%s%s (%s)\n", head, p.Name, key)
 	}
 	for _, w := range r.Warnings {
-		say(cmd, "Warning        %s\n", known(cmd, w))
+		c.say("Warning        %s\n", c.known(w))
 	}
 	if !r.ConfigExists || r.Demo {
-		say(cmd, "\nSet up a model with: nanobot onboard\n")
+		c.say("\nSet up a model with: nanobot onboard\n")
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,13 @@ type transcribeFlags struct {
 	asJSON                    bool
 }
 
-func transcribeCommand(c *command) *cobra.Command {
+// transcribeCommand is nanobot transcribe.
+type transcribeCommand struct {
+	*console
+	home *home
+}
+
+func (c *transcribeCommand) command() *cobra.Command {
 	var f transcribeFlags
 	cmd := &cobra.Command{
 		Use: "transcribe FILE", Short: "Transcribe a recording", Args: exactArgs(1),
@@ -37,7 +44,7 @@ providers.openai.apiBase and use --provider openai.`,
 		Example: `  nanobot transcribe note.ogg
   nanobot transcribe --language de --provider openai interview.m4a
   nanobot transcribe memo.mp3 | nanobot agent -m -`,
-		RunE: func(cmd *cobra.Command, args []string) error { return transcribe(c, cmd, args[0], f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.provider, "provider", "", fmt.Sprintf("`name`: %s", strings.Join(speech.Providers(), ", ")))
@@ -48,8 +55,8 @@ providers.openai.apiBase and use --provider openai.`,
 	return cmd
 }
 
-func transcribe(c *command, cmd *cobra.Command, file string, f transcribeFlags) error {
-	loaded, err := c.load()
+func (c *transcribeCommand) run(ctx context.Context, file string, f transcribeFlags) error {
+	loaded, err := c.home.load()
 	if err != nil {
 		return err
 	}
@@ -74,16 +81,15 @@ func transcribe(c *command, cmd *cobra.Command, file string, f transcribeFlags) 
 	}
 	spent := provider.OpenLedger(loaded, nil)
 	defer spent.Close() //nolint:errcheck // what was spent is written already
-	got, err := provider.CountSpeech(t, o, spent, provider.OpenPrices(loaded, nil)).Transcribe(cmd.Context(), speech.Audio{
+	got, err := provider.CountSpeech(t, o, spent, provider.OpenPrices(loaded, nil)).Transcribe(ctx, speech.Audio{
 		Name: filepath.Base(file), Size: info.Size(),
 		Open: func() (io.ReadCloser, error) { return os.Open(file) },
 	})
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
-		return printJSON(cmd, transcribeJSON(got))
-	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), got.Text)
-	return err
+	return c.show(f.asJSON, transcribeJSON(got), func() error {
+		_, err = fmt.Fprintln(c.Out, got.Text)
+		return err
+	})
 }

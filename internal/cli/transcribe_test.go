@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -24,27 +23,18 @@ func transcribeOf(t *testing.T, settings string, args ...string) (stdout, stderr
 			t.Fatal(err)
 		}
 	}
-	told, err := os.Create(filepath.Join(dir, "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = told.Close() }()
-	c := &command{Stdio: Stdio{Now: time.Now, Err: told, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}}
-	cmd := transcribeCommand(c)
-	var out bytes.Buffer
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
+	out, told := newPrinted(t), newPrinted(t)
+	c := newProgram(Stdio{Now: time.Now, Out: out.File, Err: told.File, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}, "", "")
+	cmd := build(t, c, "transcribe")
+	cmd.SetOut(out)
+	cmd.SetErr(out)
 	for i, a := range args {
 		args[i] = strings.ReplaceAll(a, "DIR", dir)
 	}
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	runErr := cmd.ExecuteContext(t.Context())
-	b, err := os.ReadFile(told.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out.String(), string(b), runErr
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), told.String(), err
 }
 
 func TestTranscribe(t *testing.T) {

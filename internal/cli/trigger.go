@@ -13,7 +13,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
 )
 
-func triggerCommand(c *command) *cobra.Command {
+// triggerCommand is nanobot trigger.
+type triggerCommand struct {
+	*console
+	stores *stores
+}
+
+func (c *triggerCommand) command() *cobra.Command {
 	var trusted, untrusted bool
 	cmd := &cobra.Command{
 		Use: "trigger ID [MESSAGE]", Short: "Start a turn in a chat from a program",
@@ -41,7 +47,7 @@ The message waits in the data folder until the gateway accepts it.`,
 					return err
 				}
 			}
-			j, err := openJobs(cmd.Context(), c)
+			j, err := c.stores.jobs(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -52,20 +58,20 @@ The message waits in the data folder until the gateway accepts it.`,
 			if err != nil {
 				return err
 			}
-			say(cmd, "Queued %s.\n", id)
+			c.say("Queued %s.\n", id)
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
-				c.tell("%s\n", j.deliverer(cmd.Context()))
+				c.sayErr("%s\n", j.deliverer(cmd.Context()))
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&trusted, "trusted", false, "treat the message as your own words; by default it is data, not instructions")
 	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "treat the message as untrusted (default)")
-	cmd.AddCommand(triggerAdd(c), triggerList(c), triggerRemove(c), triggerSecret(c), triggerEnable(c, true), triggerEnable(c, false))
+	cmd.AddCommand(c.addCommand(), c.listCommand(), c.removeCommand(), c.secretCommand(), c.enableCommand(), c.disableCommand())
 	return cmd
 }
 
-func triggerAdd(c *command) *cobra.Command {
+func (c *triggerCommand) addCommand() *cobra.Command {
 	var channel, to string
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "Create a trigger for a chat", Args: exactArgs(1),
@@ -74,7 +80,7 @@ func triggerAdd(c *command) *cobra.Command {
 			if channel == "" || to == "" {
 				return usageError{errors.New("missing chat: use --channel and --to")}
 			}
-			j, err := openJobs(cmd.Context(), c)
+			j, err := c.stores.jobs(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -86,7 +92,7 @@ func triggerAdd(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			say(cmd, "Added %s. Use it with: nanobot trigger %s \"text\"\n", t.ID, t.ID)
+			c.say("Added %s. Use it with: nanobot trigger %s \"text\"\n", t.ID, t.ID)
 			return nil
 		},
 	}
@@ -95,58 +101,57 @@ func triggerAdd(c *command) *cobra.Command {
 	return cmd
 }
 
-func triggerList(c *command) *cobra.Command {
+func (c *triggerCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the triggers", Args: noArgs, Example: "  nanobot trigger list --json",
-		RunE: withJobs(c, func(cmd *cobra.Command, _ []string, j *jobs) error {
+		RunE: c.stores.withJobs(func(cmd *cobra.Command, _ []string, j *jobs) error {
 			all, err := j.Triggers.List(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				if all == nil {
-					all = []schedule.Trigger{}
-				}
-				return printJSON(cmd, all)
+			if all == nil {
+				all = []schedule.Trigger{}
 			}
-			if len(all) == 0 {
-				say(cmd, "There are no triggers.\n")
-				return nil
-			}
-			w := headed(cmd, "ID", "NAME", "FOR", "LAST")
-			for i := range all {
-				t := &all[i]
-				last := words(cmd, "never")
-				if t.LastRunAtMS != 0 {
-					last = t.LastRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04 ") + words(cmd, string(t.LastStatus))
+			return c.show(asJSON, all, func() error {
+				if len(all) == 0 {
+					c.say("There are no triggers.\n")
+					return nil
 				}
-				if !t.Enabled {
-					last += words(cmd, ", off")
+				w := c.table("ID", "NAME", "FOR", "LAST")
+				for i := range all {
+					t := &all[i]
+					last := c.in("never")
+					if t.LastRunAtMS != 0 {
+						last = t.LastRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04 ") + c.in(string(t.LastStatus))
+					}
+					if !t.Enabled {
+						last += c.in(", off")
+					}
+					w.row(t.ID, text.Label(printable(t.Name), 40), t.Route().SessionKey(), last)
 				}
-				w.row(t.ID, text.Label(printable(t.Name), 40), t.Route().SessionKey(), last)
-			}
-			return w.Flush()
+				return w.Flush()
+			})
 		}),
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func triggerRemove(c *command) *cobra.Command {
+func (c *triggerCommand) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a trigger", Args: exactArgs(1), Example: "  nanobot trigger remove trg_AB23CD45",
-		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
+		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			if err := j.Triggers.Remove(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			say(cmd, "Removed %s.\n", args[0])
+			c.say("Removed %s.\n", args[0])
 			return nil
 		}),
 	}
 }
 
-func triggerSecret(c *command) *cobra.Command {
+func (c *triggerCommand) secretCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "secret ID", Short: "Print the signing key of a trigger", Args: exactArgs(1),
 		Long: `secret prints the signing key of one trigger. A program on another machine that
@@ -154,7 +159,7 @@ signs its requests to POST /v1/triggers/ID with this key needs no API key, and
 can do nothing else. Use it as the secret of a webhook at a code forge. Removing
 a trigger also removes its key.`,
 		Example: "  nanobot trigger secret trg_AB23CD45",
-		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
+		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			all, err := j.Triggers.List(cmd.Context())
 			if err != nil {
 				return err
@@ -165,7 +170,7 @@ a trigger also removes its key.`,
 					if err != nil {
 						return err
 					}
-					cmd.Println(key)
+					fmt.Fprintln(c.Out, key)
 					return nil
 				}
 			}
@@ -174,20 +179,27 @@ a trigger also removes its key.`,
 	}
 }
 
-func triggerEnable(c *command, on bool) *cobra.Command {
-	verb, short, done := "disable", "Switch a trigger off", "Switched off %s.\n"
-	if on {
-		verb = "enable"
-		short = "Switch a trigger on"
-		done = "Switched on %s.\n"
-	}
+func (c *triggerCommand) enableCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " ID", Short: short, Args: exactArgs(1), Example: "  nanobot trigger " + verb + " trg_AB23CD45",
-		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
-			if err := j.Triggers.Enable(cmd.Context(), args[0], on); err != nil {
+		Use: "enable ID", Short: "Switch a trigger on", Args: exactArgs(1), Example: "  nanobot trigger enable trg_AB23CD45",
+		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
+			if err := j.Triggers.Enable(cmd.Context(), args[0], true); err != nil {
 				return err
 			}
-			say(cmd, done, args[0])
+			c.say("Switched on %s.\n", args[0])
+			return nil
+		}),
+	}
+}
+
+func (c *triggerCommand) disableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "disable ID", Short: "Switch a trigger off", Args: exactArgs(1), Example: "  nanobot trigger disable trg_AB23CD45",
+		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
+			if err := j.Triggers.Enable(cmd.Context(), args[0], false); err != nil {
+				return err
+			}
+			c.say("Switched off %s.\n", args[0])
 			return nil
 		}),
 	}

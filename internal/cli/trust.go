@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +13,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/app"
 )
 
-func trustCommand(c *command) *cobra.Command {
+// trustCommand is nanobot trust.
+type trustCommand struct {
+	*console
+	home *home
+}
+
+func (c *trustCommand) command() *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use: "trust [PATH...]", Short: "Trust files that came from outside",
@@ -29,14 +36,14 @@ looked up in the folder you are in, then in the workspace.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return trust(c, cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "show the files that came from outside")
 	return cmd
 }
 
-func trust(c *command, cmd *cobra.Command, args []string) error {
-	loaded, ws, err := c.inUse()
+func (c *trustCommand) run(ctx context.Context, args []string) error {
+	loaded, ws, err := c.home.inUse()
 	if err != nil {
 		return err
 	}
@@ -44,11 +51,11 @@ func trust(c *command, cmd *cobra.Command, args []string) error {
 	if here, err := filepath.EvalSymlinks(c.Dir); err == nil && trustsHere(here, ws, args) {
 		root, folder = here, here
 	}
-	rec, err := app.OpenOrigins(cmd.Context(), loaded, ws, folder, c.logger())
+	rec, err := app.OpenOrigins(ctx, loaded, ws, folder, c.home.logger())
 	if err != nil {
 		return err
 	}
-	if err := rec.Settle(cmd.Context()); err != nil {
+	if err := rec.Settle(ctx); err != nil {
 		return err
 	}
 	if len(args) == 0 {
@@ -57,10 +64,10 @@ func trust(c *command, cmd *cobra.Command, args []string) error {
 			return err
 		}
 		for _, name := range marked {
-			cmd.Println(name)
+			fmt.Fprintln(c.Out, name)
 		}
 		if len(marked) == 0 {
-			c.tell("No file of the workspace is recorded as from outside.\n")
+			c.sayErr("No file of the workspace is recorded as from outside.\n")
 		}
 		return nil
 	}
@@ -89,7 +96,7 @@ func trust(c *command, cmd *cobra.Command, args []string) error {
 		return err
 	}
 	for _, path := range paths {
-		say(cmd, "Trusted: %s\n", path)
+		c.say("Trusted: %s\n", path)
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard/change"
 	"github.com/nanobot-go/nanobot/internal/guard/change/undo"
 	"github.com/nanobot-go/nanobot/internal/run/app"
-	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
 // undoCall holds what nanobot undo was asked for.
@@ -24,7 +23,14 @@ type undoCall struct {
 	turn                    string
 }
 
-func undoCommand(c *command) *cobra.Command {
+// undoCommand is nanobot undo.
+type undoCommand struct {
+	*console
+	home   *home
+	stores *stores
+}
+
+func (c *undoCommand) command() *cobra.Command {
 	var u undoCall
 	cmd := &cobra.Command{
 		Use: "undo [TURN]", Short: "Undo the file changes of a turn",
@@ -39,7 +45,7 @@ own id.`,
   nanobot undo 3f2a91bc --force
   nanobot undo --session telegram:12345`,
 		Args:              atMost(1),
-		ValidArgsFunction: c.complete(undoTurns),
+		ValidArgsFunction: c.names,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				u.turn = args[0]
@@ -50,7 +56,7 @@ own id.`,
 			case u.diff && u.force:
 				return usageError{errors.New("--diff changes nothing; do not use --force with it")}
 			}
-			return runUndo(c, cmd, u)
+			return c.run(cmd.Context(), u)
 		},
 	}
 	f := cmd.Flags()
@@ -62,48 +68,48 @@ own id.`,
 	return cmd
 }
 
-// openUndo opens the record of the workspace in use.
-func openUndo(ctx context.Context, c *command) (*change.Record, func() error, error) {
-	loaded, err := config.Load(c.configOptions())
+// open opens the record of the workspace in use.
+func (c *undoCommand) open(ctx context.Context) (*change.Record, func() error, error) {
+	loaded, err := c.home.read()
 	if err != nil {
 		return nil, nil, err
 	}
-	ws, err := c.workspaceThere(loaded)
+	ws, err := c.home.existingWorkspace(loaded)
 	if err != nil {
 		return nil, nil, err
 	}
-	return app.OpenUndo(ctx, loaded, ws, c.logger())
+	return app.OpenUndo(ctx, loaded, ws, c.home.logger())
 }
 
-func runUndo(c *command, cmd *cobra.Command, u undoCall) (err error) {
-	store, done, err := openUndo(cmd.Context(), c)
+func (c *undoCommand) run(ctx context.Context, u undoCall) (err error) {
+	store, done, err := c.open(ctx)
 	if err != nil && u.turn == "" {
-		return orNothing(cmd, err, u.json, []undo.Turn{}, "There is nothing to undo: nanobot has not changed any file yet.")
+		return c.home.orNothing(err, u.json, []undo.Turn{}, "There is nothing to undo: nanobot has not changed any file yet.")
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	if u.session != "" {
-		if u.session, err = undoneIn(cmd.Context(), c, store, u.session); err != nil {
+		if u.session, err = c.sessionKey(ctx, store, u.session); err != nil {
 			return err
 		}
 	}
 	if u.list {
-		return listUndo(cmd, store, u)
+		return c.list(ctx, store, u)
 	}
-	t, err := chosenTurn(cmd.Context(), store, u)
+	t, err := chosenTurn(ctx, store, u)
 	if err != nil {
 		return err
 	}
 	if u.diff {
-		return showDiff(cmd, store, t, u.json)
+		return c.showDiff(ctx, store, t, u.json)
 	}
-	r, err := store.Undo(cmd.Context(), t.ID, undo.Choice{Force: u.force})
+	r, err := store.Undo(ctx, t.ID, undo.Choice{Force: u.force})
 	if err != nil {
 		return err
 	}
-	if err := tellUndo(cmd, store, r, u.json); err != nil {
+	if err := c.report(ctx, store, r, u.json); err != nil {
 		return err
 	}
 	if len(r.Skipped) > 0 {
@@ -112,10 +118,10 @@ func runUndo(c *command, cmd *cobra.Command, u undoCall) (err error) {
 	return nil
 }
 
-// undoneIn is the key of the conversation that a name means. What a conversation
+// sessionKey is the key of the conversation that a name means. What a conversation
 // changed can be undone after it was removed.
-func undoneIn(ctx context.Context, c *command, record *change.Record, name string) (string, error) {
-	store, err := sessionStore(ctx, c)
+func (c *undoCommand) sessionKey(ctx context.Context, record *change.Record, name string) (string, error) {
+	store, err := c.stores.sessions(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -152,76 +158,73 @@ func chosenTurn(ctx context.Context, store *change.Record, u undoCall) (undo.Tur
 	return t, err
 }
 
-func listUndo(cmd *cobra.Command, store *change.Record, u undoCall) error {
-	turns, err := store.Turns(cmd.Context(), u.session)
+func (c *undoCommand) list(ctx context.Context, store *change.Record, u undoCall) error {
+	turns, err := store.Turns(ctx, u.session)
 	if err != nil {
 		return err
 	}
-	if u.json {
-		if turns == nil {
-			turns = []undo.Turn{}
+	if turns == nil {
+		turns = []undo.Turn{}
+	}
+	return c.show(u.json, turns, func() error {
+		if len(turns) == 0 {
+			c.say("No stored turn changed files.\n")
+			return nil
 		}
-		return printJSON(cmd, turns)
-	}
-	if len(turns) == 0 {
-		say(cmd, "No stored turn changed files.\n")
-		return nil
-	}
-	w := headed(cmd, "TURN", "TIME", "SESSION", "CHANGES")
-	for _, t := range turns {
-		w.row(undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), text.Label(t.Session, 30), t.Summary())
-	}
-	return w.Flush()
+		w := c.table("TURN", "TIME", "SESSION", "CHANGES")
+		for _, t := range turns {
+			w.row(undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), text.Label(t.Session, 30), t.Summary())
+		}
+		return w.Flush()
+	})
 }
 
-func showDiff(cmd *cobra.Command, store *change.Record, t undo.Turn, asJSON bool) error {
-	diff, err := store.Diff(cmd.Context(), t.ID)
+func (c *undoCommand) showDiff(ctx context.Context, store *change.Record, t undo.Turn, asJSON bool) error {
+	diff, err := store.Diff(ctx, t.ID)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return printJSON(cmd, struct {
-			undo.Turn
-			Diff string `json:"diff"`
-		}{t, diff})
-	}
-	fmt.Fprint(cmd.OutOrStdout(), diff)
-	for _, g := range t.Gaps {
-		sayErr(cmd, "nanobot: not covered: %s\n", text.Label(g, 300))
-	}
-	return nil
+	return c.show(asJSON, struct {
+		undo.Turn
+		Diff string `json:"diff"`
+	}{t, diff}, func() error {
+		fmt.Fprint(c.Out, diff)
+		for _, g := range t.Gaps {
+			c.sayErr("nanobot: not covered: %s\n", text.Label(g, 300))
+		}
+		return nil
+	})
 }
 
-// tellUndo shows what was taken back.
-func tellUndo(cmd *cobra.Command, store *change.Record, r undo.Report, asJSON bool) error {
+// report shows what was taken back.
+func (c *undoCommand) report(ctx context.Context, store *change.Record, r undo.Report, asJSON bool) error {
 	diff := ""
 	if r.Undo != "" {
 		var err error
-		if diff, err = store.Diff(cmd.Context(), r.Undo); err != nil {
+		if diff, err = store.Diff(ctx, r.Undo); err != nil {
 			return err
 		}
 	}
-	if asJSON {
-		return printJSON(cmd, struct {
-			undo.Report
-			Diff string `json:"diff,omitempty"`
-		}{r, diff})
-	}
-	out := cmd.OutOrStdout()
-	fmt.Fprintln(out, r.Text(phrase.With(cmd.Context(), languageOf(cmd)), "nanobot undo TURN --force"))
-	if diff != "" {
-		fmt.Fprint(out, "\n"+diff)
-		say(cmd, "\nTo redo the changes: nanobot undo %s\n", undo.Short(r.Undo))
-	}
-	return nil
+	return c.show(asJSON, struct {
+		undo.Report
+		Diff string `json:"diff,omitempty"`
+	}{r, diff}, func() error {
+		out := c.Out
+		fmt.Fprintln(out, r.Text(phrase.With(ctx, c.language), "nanobot undo TURN --force"))
+		if diff != "" {
+			fmt.Fprint(out, "\n"+diff)
+			c.say("\nTo redo the changes: nanobot undo %s\n", undo.Short(r.Undo))
+		}
+		return nil
+	})
 }
 
-// undoTurns completes turn ids.
-func undoTurns(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+// names completes turn ids.
+func (c *undoCommand) names(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	store, done, err := openUndo(cmd.Context(), c)
+	store, done, err := c.open(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

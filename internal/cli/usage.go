@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,13 @@ type usageJSON struct {
 	ThisMonth ledger.Spent `json:"thisMonth"`
 }
 
-func usageCommand(c *command) *cobra.Command {
+// usageCommand is nanobot usage.
+type usageCommand struct {
+	*console
+	home *home
+}
+
+func (c *usageCommand) command() *cobra.Command {
 	var by, since, job string
 	var times float64
 	var asJSON bool
@@ -45,9 +52,9 @@ agents.defaults.budget.`,
 				return usageError{fmt.Errorf("--by %s: want %s", by, groups)}
 			}
 			if job != "" {
-				return showPreview(c, cmd, job, since, times)
+				return c.preview(cmd.Context(), job, since, times)
 			}
-			return showUsage(c, cmd, by, since, asJSON)
+			return c.summarize(cmd.Context(), by, since, asJSON)
 		},
 	}
 	f := cmd.Flags()
@@ -60,12 +67,12 @@ agents.defaults.budget.`,
 	return cmd
 }
 
-// showPreview projects what a recurring job will cost per month.
-func showPreview(c *command, cmd *cobra.Command, job, since string, times float64) error {
+// preview projects what a recurring job will cost per month.
+func (c *usageCommand) preview(ctx context.Context, job, since string, times float64) error {
 	if times <= 0 {
 		return usageError{fmt.Errorf("--times %v: want a number above 0", times)}
 	}
-	loaded, err := c.load()
+	loaded, err := c.home.load()
 	if err != nil {
 		return err
 	}
@@ -73,19 +80,19 @@ func showPreview(c *command, cmd *cobra.Command, job, since string, times float6
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}
-	runs, err := provider.OpenLedger(loaded, c.logger()).Runs(cmd.Context(), ledger.Query{Since: from, Session: job})
+	runs, err := provider.OpenLedger(loaded, c.home.logger()).Runs(ctx, ledger.Query{Since: from, Session: job})
 	if err != nil {
 		return err
 	}
 	if len(runs) == 0 {
 		return fmt.Errorf("session %q called no model in that time; nanobot usage --by session shows which did", job)
 	}
-	cmd.Println(ledger.Project(runs, times).Sentence().In(languageOf(cmd)))
+	fmt.Fprintln(c.Out, ledger.Project(runs, times).Sentence().In(c.language))
 	return nil
 }
 
-func showUsage(c *command, cmd *cobra.Command, by, since string, asJSON bool) error {
-	loaded, err := c.load()
+func (c *usageCommand) summarize(ctx context.Context, by, since string, asJSON bool) error {
+	loaded, err := c.home.load()
 	if err != nil {
 		return err
 	}
@@ -94,27 +101,26 @@ func showUsage(c *command, cmd *cobra.Command, by, since string, asJSON bool) er
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}
-	l := provider.OpenLedger(loaded, c.logger())
-	s, err := l.Summarize(cmd.Context(), ledger.Query{By: by, Since: from})
+	l := provider.OpenLedger(loaded, c.home.logger())
+	s, err := l.Summarize(ctx, ledger.Query{By: by, Since: from})
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		today, month := l.Spent()
-		return printJSON(cmd, usageJSON{s, today, month})
-	}
-	if s.Total.Calls == 0 {
-		if from.IsZero() {
-			say(cmd, "No model was called. Every call is counted in %s as it is made.\n", l.Where())
-		} else {
-			say(cmd, "No model was called since %s. Every call is counted in %s as it is made.\n", from.Format("2006-01-02"), l.Where())
+	today, month := l.Spent()
+	return c.show(asJSON, usageJSON{s, today, month}, func() error {
+		if s.Total.Calls == 0 {
+			if from.IsZero() {
+				c.say("No model was called. Every call is counted in %s as it is made.\n", l.Where())
+			} else {
+				c.say("No model was called since %s. Every call is counted in %s as it is made.\n", from.Format("2006-01-02"), l.Where())
+			}
+			return nil
+		}
+		ctx := phrase.With(ctx, c.language)
+		fmt.Fprint(c.Out, s.Table(ctx)+"\n"+l.Balance(ctx))
+		if notes := s.Notes(ctx, provider.PricesFile(loaded)); notes != "" {
+			fmt.Fprint(c.Out, "\n"+notes)
 		}
 		return nil
-	}
-	ctx := phrase.With(cmd.Context(), languageOf(cmd))
-	cmd.Print(s.Table(ctx) + "\n" + l.Balance(ctx))
-	if notes := s.Notes(ctx, provider.PricesFile(loaded)); notes != "" {
-		cmd.Print("\n" + notes)
-	}
-	return nil
+	})
 }

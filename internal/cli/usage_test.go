@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -35,11 +34,11 @@ func usageOf(t *testing.T, log string, args ...string) (string, error) {
 			t.Fatal(err)
 		}
 	}
-	c := &command{Stdio: Stdio{Now: time.Now, Err: os.Stderr, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}}
-	cmd := usageCommand(c)
-	var out bytes.Buffer
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
+	out := newPrinted(t)
+	c := newProgram(Stdio{Now: time.Now, Out: out.File, Err: out.File, Env: []string{"NANOBOT_HOME=" + dir, "HOME=" + dir}}, "", "")
+	cmd := build(t, c, "usage")
+	cmd.SetOut(out)
+	cmd.SetErr(out)
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())

@@ -9,11 +9,10 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
-	"github.com/nanobot-go/nanobot/internal/run/app"
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
-func modelsTest(c *command) *cobra.Command {
+func (c *modelsCommand) testCommand() *cobra.Command {
 	var asJSON, vision bool
 	cmd := &cobra.Command{
 		Use: "test [MODEL]", Short: "Test what a model can do, with a few small calls", Args: atMost(1),
@@ -23,9 +22,9 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 		Example: `  nanobot models test
   nanobot models test claude-sonnet-4-6
   nanobot models test ollama/gemma3:4b --vision`,
-		ValidArgsFunction: c.complete(presetNames),
+		ValidArgsFunction: c.home.completePresets,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := c.load()
+			loaded, err := c.home.load()
 			if err != nil {
 				return err
 			}
@@ -33,22 +32,32 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			t, err := provider.OpenTrial(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()), name)
+			t, err := provider.OpenTrial(cmd.Context(), c.home.providerOptions(loaded), name)
 			if err != nil {
 				return err
 			}
 			if !asJSON {
-				say(cmd, "Testing %s at %s (%s)\n", t.Choice().WireModel, t.Provider, cmp.Or(t.Base, words(cmd, "by region")))
+				c.say("Testing %s at %s (%s)\n", t.Choice().WireModel, t.Provider, cmp.Or(t.Base, c.in("by region")))
 			}
 			err = provider.RunTrial(cmd.Context(), loaded, t, vision, func(v trial.Verdict) {
 				if !asJSON {
-					printVerdict(cmd, v)
+					c.printVerdict(v)
 				}
 			})
 			if err != nil {
 				return err
 			}
-			return tellTrial(cmd, t, asJSON)
+			err = c.show(asJSON, t, func() error {
+				c.printTrial(t)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if err := t.Err(); err != nil {
+				return failure{kindCode(llm.AsError(err).Kind)}
+			}
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&vision, "vision", false, "send an image even if the model is not known to support images")
@@ -56,30 +65,21 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 	return cmd
 }
 
-func printVerdict(cmd *cobra.Command, v trial.Verdict) {
+func (c *modelsCommand) printVerdict(v trial.Verdict) {
 	mark := map[string]string{"yes": "✓", "no": "✗", "failed": "✗", "skipped": "-"}[v.Result]
 	took := ""
 	if v.Seconds > 0 {
 		took = fmt.Sprintf(" (%.1f s)", v.Seconds)
 	}
-	cmd.Printf("  %s %-10s %s%s\n", mark, v.Ability, strings.ReplaceAll(known(cmd, v.Note), "\n", "\n               "), took)
+	fmt.Fprintf(c.Out, "  %s %-10s %s%s\n", mark, v.Ability, strings.ReplaceAll(c.known(v.Note), "\n", "\n               "), took)
 }
 
-func tellTrial(cmd *cobra.Command, t *trial.Trial, asJSON bool) error {
-	if asJSON {
-		if err := printJSON(cmd, t); err != nil {
-			return err
-		}
-	} else {
-		if u := t.Usage; u.Prompt+u.Completion > 0 {
-			say(cmd, "  Tokens: %d in, %d out\n", u.Prompt, u.Completion)
-		}
-		for _, w := range t.Warnings {
-			say(cmd, "  Note: %s\n", known(cmd, w))
-		}
+// printTrial prints what is known after the last call.
+func (c *modelsCommand) printTrial(t *trial.Trial) {
+	if u := t.Usage; u.Prompt+u.Completion > 0 {
+		c.say("  Tokens: %d in, %d out\n", u.Prompt, u.Completion)
 	}
-	if err := t.Err(); err != nil {
-		return failure{kindCode(llm.AsError(err).Kind)}
+	for _, w := range t.Warnings {
+		c.say("  Note: %s\n", c.known(w))
 	}
-	return nil
 }

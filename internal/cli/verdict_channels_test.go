@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"strings"
 	"testing"
-
-	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
@@ -27,11 +24,9 @@ func TestFailedChecks(t *testing.T) {
 		if err := failedChecks(r); err != nil {
 			got = err.Error()
 		}
-		var out bytes.Buffer
-		cmd := &cobra.Command{}
-		cmd.SetOut(&out)
-		cmd.SetErr(&out)
-		printReport(cmd, "slack", r)
+		out := newPrinted(t)
+		call := newProgram(Stdio{Out: out.File}, "", "")
+		(&channelAccounts{call.console, call.home}).printReport("slack", r)
 		if got != c.want || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %q, %q", name, got, out.String())
 		}

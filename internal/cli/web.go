@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/run/config"
 	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 )
@@ -20,7 +21,14 @@ type webFlags struct {
 	base             string
 }
 
-func webCommand(c *command) *cobra.Command {
+// webCommand is nanobot web.
+type webCommand struct {
+	*console
+	home    *home
+	gateway *gatewayCommand
+}
+
+func (c *webCommand) command() *cobra.Command {
 	var f webFlags
 	cmd := &cobra.Command{
 		Use: "web", Aliases: []string{"webui"}, Short: "Open the web interface",
@@ -35,43 +43,41 @@ there and approve the digits it shows.`,
   nanobot web devices
   nanobot web approve 481516`,
 		Args: subcommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return openWeb(c, cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.open(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.noOpen, "no-open", false, "print the link and open no browser")
 	fl.BoolVar(&f.qr, "qr", false, "show the link as a QR code, for a phone")
 	fl.BoolVar(&f.code, "code", false, "show a code to type instead of a link")
 	fl.StringVar(&f.base, "url", "", "`address` of the pages as the browser reaches them")
-	cmd.AddCommand(webDevices(c), webDecide(c, "approve", "Let a device sign in", true), webDecide(c, "deny", "Refuse a device", false), webRevoke(c))
+	cmd.AddCommand(c.devicesCommand(), c.approveCommand(), c.denyCommand(), c.revokeCommand())
 	return cmd
 }
 
-// openWeb signs a browser in.
-func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
+// open signs a browser in.
+func (c *webCommand) open(ctx context.Context, f webFlags) error {
 	if f.base != "" {
 		if u, err := url.Parse(f.base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return usageError{errors.New("--url must be an address such as https://bot.example/")}
 		}
 	}
-	opts := c.configOptions()
-	opts.Lenient = true
-	l, err := config.Load(opts)
+	l, err := c.home.readLenient()
 	if err != nil {
 		return err
 	}
 	want := control.WantedLink{Code: f.code, Base: f.base}
-	link, err := control.To(l).Link(cmd.Context(), want)
+	link, err := control.To(l).Link(ctx, want)
 	if errors.Is(err, daemon.ErrNotRunning) {
-		if err := gatewayStart(c, cmd, gatewayFlags{port: -1}); err != nil {
+		if err := c.gateway.start(ctx, gatewayFlags{port: -1}); err != nil {
 			return err
 		}
-		link, err = control.To(l).Link(cmd.Context(), want)
+		link, err = control.To(l).Link(ctx, want)
 	}
 	if err != nil {
 		return err
 	}
 	if f.code {
-		say(cmd, "Open %s and type this code within five minutes:\n\n  %s-%s\n", link.Base, link.Code[:len(link.Code)/2], link.Code[len(link.Code)/2:])
+		c.say("Open %s and type this code within five minutes:\n\n  %s-%s\n", link.Base, link.Code[:len(link.Code)/2], link.Code[len(link.Code)/2:])
 		return nil
 	}
 	if f.qr {
@@ -79,26 +85,26 @@ func openWeb(c *command, cmd *cobra.Command, f webFlags) error {
 		if err != nil {
 			return err
 		}
-		cmd.Println(code)
-		warnLoopback(cmd, link.Base)
+		fmt.Fprintln(c.Out, code)
+		c.warnLoopback(link.Base)
 	}
-	open := !f.noOpen && !f.qr && hasBrowser(c)
+	open := !f.noOpen && !f.qr && c.hasBrowser()
 	if open {
-		openBrowser(cmd.Context(), link.Link)
-		say(cmd, "The web interface opens in your browser. If it does not, open this link within five minutes; it works once:\n\n  %s\n", link.Link)
+		openBrowser(ctx, link.Link)
+		c.say("The web interface opens in your browser. If it does not, open this link within five minutes; it works once:\n\n  %s\n", link.Link)
 		return nil
 	}
-	say(cmd, "Open this link in your browser within five minutes; it works once:\n\n  %s\n", link.Link)
+	c.say("Open this link in your browser within five minutes; it works once:\n\n  %s\n", link.Link)
 	if u, err := url.Parse(link.Base); err == nil && loopbackName(u.Hostname()) && c.getenv("SSH_CONNECTION") != "" {
-		say(cmd, "\nThis machine is remote. On your own computer, run this first:\n\n  ssh -L %s:%s %s\n", u.Port(), u.Host, "user@this-machine")
+		c.say("\nThis machine is remote. On your own computer, run this first:\n\n  ssh -L %s:%s %s\n", u.Port(), u.Host, "user@this-machine")
 	}
 	return nil
 }
 
 // warnLoopback says why a phone cannot use a link.
-func warnLoopback(cmd *cobra.Command, base string) {
+func (c *webCommand) warnLoopback(base string) {
 	if u, err := url.Parse(base); err == nil && loopbackName(u.Hostname()) {
-		say(cmd, "Other devices do not reach this address: it is this machine's own. Use --url with the one they reach, or set gateway.webui.publicUrl.\n")
+		c.say("Other devices do not reach this address: it is this machine's own. Use --url with the one they reach, or set gateway.webui.publicUrl.\n")
 	}
 }
 
@@ -107,13 +113,13 @@ func loopbackName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
-func webDevices(c *command) *cobra.Command {
+func (c *webCommand) devicesCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "devices", Short: "List devices that are signed in, and those that wait", Args: noArgs,
 		Example: "  nanobot web devices\n  nanobot web devices --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := c.load()
+			l, err := c.home.load()
 			if err != nil {
 				return err
 			}
@@ -121,74 +127,85 @@ func webDevices(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, list)
-			}
-			return printDevices(cmd, list)
+			return c.show(asJSON, list, func() error { return c.printDevices(list) })
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
-func printDevices(cmd *cobra.Command, list control.Devices) error {
+func (c *webCommand) printDevices(list control.Devices) error {
 	if len(list.Devices)+len(list.Waiting) == 0 {
-		say(cmd, "No device is signed in. Open the web interface with: nanobot web\n")
+		c.say("No device is signed in. Open the web interface with: nanobot web\n")
 		return nil
 	}
 	if len(list.Waiting) > 0 {
-		t := headed(cmd, "WAITING", "DEVICE", "ADDRESS")
+		t := c.table("WAITING", "DEVICE", "ADDRESS")
 		for _, p := range list.Waiting {
 			address := p.Address
 			if p.Local {
-				address += words(cmd, " (a program on this machine)")
+				address += c.in(" (a program on this machine)")
 			}
 			t.row(p.Digits, p.Name, address)
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		say(cmd, "\nIf a device shows these digits and is yours: nanobot web approve DIGITS\n")
+		c.say("\nIf a device shows these digits and is yours: nanobot web approve DIGITS\n")
 	}
 	if len(list.Devices) == 0 {
 		return nil
 	}
-	t := headed(cmd, "ID", "DEVICE", "ADDRESS", "SIGNED IN", "LAST USED")
+	t := c.table("ID", "DEVICE", "ADDRESS", "SIGNED IN", "LAST USED")
 	for _, d := range list.Devices {
 		t.row(d.ID, d.Name, d.Address, d.Created.Local().Format(time.DateTime), d.Seen.Local().Format(time.DateTime))
 	}
 	return t.Flush()
 }
 
-func webDecide(c *command, verb, short string, allow bool) *cobra.Command {
+func (c *webCommand) approveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " DIGITS", Short: short, Args: cobra.ExactArgs(1),
-		Example: "  nanobot web " + verb + " 481516",
+		Use: "approve DIGITS", Short: "Let a device sign in", Args: cobra.ExactArgs(1),
+		Example: "  nanobot web approve 481516",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeDevice(c, cmd, control.Decision{Digits: strings.ReplaceAll(args[0], " ", ""), Allow: allow},
-				map[bool]string{true: "The device signs in now.", false: "The device is refused."}[allow])
+			allowed := control.Decision{Digits: withoutSpaces(args[0]), Allow: true}
+			return c.change(cmd.Context(), allowed, "The device signs in now.")
 		},
 	}
 }
 
-func webRevoke(c *command) *cobra.Command {
+func (c *webCommand) denyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "deny DIGITS", Short: "Refuse a device", Args: cobra.ExactArgs(1),
+		Example: "  nanobot web deny 481516",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			denied := control.Decision{Digits: withoutSpaces(args[0])}
+			return c.change(cmd.Context(), denied, "The device is refused.")
+		},
+	}
+}
+
+// withoutSpaces returns digits as they are compared: a page shows them in groups.
+func withoutSpaces(digits string) string { return strings.ReplaceAll(digits, " ", "") }
+
+func (c *webCommand) revokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID", Short: "Sign a device out", Args: cobra.ExactArgs(1),
 		Example: "  nanobot web devices\n  nanobot web revoke 1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeDevice(c, cmd, control.Decision{Revoke: args[0]}, "The device is signed out.")
+			return c.change(cmd.Context(), control.Decision{Revoke: args[0]}, "The device is signed out.")
 		},
 	}
 }
 
-func changeDevice(c *command, cmd *cobra.Command, change control.Decision, done string) error {
-	l, err := c.load()
+func (c *webCommand) change(ctx context.Context, change control.Decision, done string) error {
+	l, err := c.home.load()
 	if err != nil {
 		return err
 	}
-	if err := control.To(l).Decide(cmd.Context(), change); err != nil {
+	if err := control.To(l).Decide(ctx, change); err != nil {
 		return err
 	}
-	cmd.Println(words(cmd, done))
+	fmt.Fprintln(c.Out, c.in(done))
 	return nil
 }

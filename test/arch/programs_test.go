@@ -19,9 +19,9 @@ import (
 // helper of a repository runs with our rights. A command of the model may run
 // git, in its sandbox.
 var starters = []string{
-	"internal/cli/config_edit.go",                  // the user's editor
+	"internal/cli/browser.go",                      // a browser
+	"internal/cli/editor.go",                       // the user's editor
 	"internal/run/config/command.go",               // ${cmd:...} of the configuration, if the environment allows it
-	"internal/cli/login.go",                        // a browser
 	"internal/chat/kit/child.go",                   // programs of ours beside a channel
 	"internal/chat/platform/terminal/desktop_*.go", // the notifications of macOS and Windows
 	"internal/run/daemon/restart*.go",              // ourselves

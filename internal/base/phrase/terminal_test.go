@@ -99,11 +99,11 @@ func TestOneSource(t *testing.T) {
 
 func terminalPackages() []string { return []string{"internal/cli", "internal/cli/tui"} }
 
-// terminalSayers are functions of these packages by name, with the number of the
-// argument that is a sentence; -1 stands for all after the first.
+// terminalSayers are functions and methods of these packages by name, with the number of
+// the argument that is a sentence, after a command of cobra; -1 stands for all.
 func terminalSayers() map[string]int {
 	return map[string]int{
-		"say": 1, "sayErr": 1, "words": 1, "in": 0, "tell": 0, "agree": 1, "headed": -1, "answer": 0,
+		"say": 0, "sayErr": 0, "words": 0, "in": 0, "agree": 0, "headed": -1, "table": -1, "answer": 0,
 		"Later": 0, "Counted": 1, "Errorf": 0,
 	}
 }
@@ -180,12 +180,13 @@ func (s *terminalSearch) said(call *ast.CallExpr, name string) {
 		return
 	}
 	args := call.Args
-	_, method := call.Fun.(*ast.SelectorExpr)
+	if len(args) > 0 {
+		if first, ok := args[0].(*ast.Ident); ok && first.Name == "cmd" {
+			args = args[1:]
+		}
+	}
 	switch {
 	case at < 0:
-		args = args[1:]
-	case method && (name == "say" || name == "words"): // of the setup and of the chat's options
-		args = args[:1]
 	case at < len(args):
 		args = args[at : at+1]
 	default:
