@@ -155,17 +155,17 @@ var byPathAllowed = map[string]string{
 
 	"internal/core/runner/offload.go": "keeps results of tools in the data folder",
 
-	"internal/core/schedule/import.go": "keeps jobs in the data folder and removes those of an older data folder; the workspace goes through a tree",
+	"internal/core/schedule/python_import.go": "keeps jobs in the data folder and removes those of an older data folder; the workspace goes through a tree",
 
 	"internal/core/session/archive.go":         "keeps conversations in the data folder",
-	"internal/core/session/copyback.go":        "makes the workspace itself; the copies go through a tree",
-	"internal/core/session/import.go":          "keeps conversations in the data folder; the workspace goes through a tree",
+	"internal/core/session/python_copyback.go": "makes the workspace itself; the copies go through a tree",
+	"internal/core/session/python_import.go":   "keeps conversations in the data folder; the workspace goes through a tree",
 	"internal/core/session/search/database.go": "keeps the index in the data folder",
 	"internal/core/session/search/search.go":   "keeps the index in the data folder",
 	"internal/core/session/store.go":           "keeps conversations in the data folder",
 	"internal/core/session/workspace.go":       "keeps the identity of workspaces in the data folder and looks at the workspace itself",
 	"internal/core/session/workspace_table.go": "keeps the identity of workspaces in the data folder",
-	"internal/core/session/migrate.go":         "removes its own temporary file in the data folder",
+	"internal/core/session/python_migrate.go":  "removes its own temporary file in the data folder",
 	"internal/core/session/root_darwin.go":     "tells the workspace itself from other folders",
 
 	"internal/core/skill/archive.go":  "reads an archive that the user names",
