@@ -62,6 +62,7 @@ var byPathAllowed = map[string]string{
 	"internal/cli/folders.go":          "looks at the folder that the user is in, which no file is opened through",
 	"internal/cli/trust.go":            "looks whether a name that the user typed exists",
 	"internal/cli/migrate_yaml.go":     "reads the configuration file that the user names and writes the new one beside it",
+	"internal/run/app/sessions.go":     "compares the workspace itself with the one that is configured",
 	"internal/run/app/app.go":          "looks whether the folder of a workspace that the user typed exists",
 	"internal/guard/redirect.go":       "looks at links to refuse a write, and opens nothing; the jail opens the file",
 	"internal/guard/neutral.go":        "the folder that guests share: whether it is empty, and that it is there before it is made read-only",
@@ -98,10 +99,10 @@ var byPathAllowed = map[string]string{
 	"internal/run/gateway/serve.go":         "watches the configuration",
 	"internal/run/provider/speech.go":       "reads received recordings in the data folder",
 	"internal/run/app/workspace.go":         "makes the workspace",
+	"internal/run/takeover/takeover.go":     "looks whether the workspace itself exists",
 	"internal/guard/track.go":               "looks whether names exist to judge a command",
 	"internal/guard/outside.go":             "looks whether names exist to judge a command",
 	"internal/guard/hide.go":                "looks whether names exist to hide them",
-	"internal/run/app/takeover.go":          "looks whether the workspace itself exists",
 
 	"internal/base/markdown/markdowntest/markdowntest.go":          "reads and writes golden files of the package that is tested",
 	"internal/chat/chattest/suite.go":                              "is for tests of channels",
@@ -157,17 +158,17 @@ var byPathAllowed = map[string]string{
 
 	"internal/core/runner/offload.go": "keeps results of tools in the data folder",
 
-	"internal/core/schedule/import.go": "keeps jobs in the data folder and removes those of an older data folder; the workspace goes through a tree",
+	"internal/core/schedule/python_import.go": "keeps jobs in the data folder and removes those of an older data folder; the workspace goes through a tree",
 
 	"internal/core/session/archive.go":         "keeps conversations in the data folder",
-	"internal/core/session/copyback.go":        "makes the workspace itself; the copies go through a tree",
-	"internal/core/session/import.go":          "keeps conversations in the data folder; the workspace goes through a tree",
+	"internal/core/session/python_copyback.go": "makes the workspace itself; the copies go through a tree",
+	"internal/core/session/python_import.go":   "keeps conversations in the data folder; the workspace goes through a tree",
 	"internal/core/session/search/database.go": "keeps the index in the data folder",
 	"internal/core/session/search/search.go":   "keeps the index in the data folder",
 	"internal/core/session/store.go":           "keeps conversations in the data folder",
 	"internal/core/session/workspace.go":       "keeps the identity of workspaces in the data folder and looks at the workspace itself",
 	"internal/core/session/workspace_table.go": "keeps the identity of workspaces in the data folder",
-	"internal/core/session/migrate.go":         "removes its own temporary file in the data folder",
+	"internal/core/session/python_migrate.go":  "removes its own temporary file in the data folder",
 	"internal/core/session/root_darwin.go":     "tells the workspace itself from other folders",
 
 	"internal/core/skill/archive.go":  "reads an archive that the user names",

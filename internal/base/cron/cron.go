@@ -17,7 +17,6 @@ import (
 // month, day of week), a sixth for seconds and a seventh for years, both last.
 // When day of month and day of week are both restricted, either is enough.
 type Expr struct {
-	text       string
 	sec, min   uint64 // bit n: the value n matches
 	hour       uint64
 	dom        uint64
@@ -35,9 +34,6 @@ type Expr struct {
 	lastOfYear int
 }
 
-// String is the expression as it was written.
-func (e *Expr) String() string { return e.text }
-
 // Parse reads a cron expression. An expression that can never match, such
 // as the 30th of February, is an error.
 func Parse(s string) (*Expr, error) {
@@ -50,7 +46,7 @@ func Parse(s string) (*Expr, error) {
 	if len(fields) < 5 || len(fields) > 7 {
 		return nil, fmt.Errorf("cron expression %q has %d fields, want 5: minute hour day month weekday", text, len(fields))
 	}
-	e := &Expr{text: text, sec: 1}
+	e := &Expr{sec: 1}
 	if err := e.read(fields); err != nil {
 		return nil, fmt.Errorf("cron expression %q: %w", text, err)
 	}
@@ -63,8 +59,7 @@ func Parse(s string) (*Expr, error) {
 // Daily is the expression of a time of day.
 func Daily(hour, minute int) *Expr {
 	return &Expr{
-		text: fmt.Sprintf("%d %d * * *", minute, hour),
-		sec:  1, min: 1 << minute, hour: 1 << hour, month: 1<<13 - 2,
+		sec: 1, min: 1 << minute, hour: 1 << hour, month: 1<<13 - 2,
 		domAny: true, dowAny: true,
 	}
 }

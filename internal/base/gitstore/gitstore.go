@@ -186,21 +186,3 @@ func noRepo(err error) error {
 
 // Path is the folder of the repository, which the first commit makes.
 func (s *Store) Path() string { return s.o.Dir }
-
-// File returns a file as it was at a commit. The error is fs.ErrNotExist when
-// it was not there.
-func (s *Store) File(ctx context.Context, commit, name string) (data []byte, err error) {
-	err = s.read(ctx, func(r *repo, t *tip) error {
-		c, err := r.find(ctx, t, commit)
-		if err != nil {
-			return err
-		}
-		files, err := r.tracked(c.tree, s.patterns())
-		if err != nil {
-			return err
-		}
-		data, err = r.content(files, name)
-		return err
-	})
-	return data, noRepo(err)
-}

@@ -46,7 +46,7 @@ func TestHostRulePorts(t *testing.T) {
 			t.Fatal(err)
 		}
 		host := "example.org"
-		if !r.exact() {
+		if r.below {
 			host = "a.example.org"
 		}
 		for port, want := range ports {

@@ -112,9 +112,6 @@ func (r HostRule) Match(host string, port uint16) bool {
 	return host == r.name
 }
 
-// exact reports that the rule names one host.
-func (r HostRule) exact() bool { return !r.below }
-
 func webPort(port uint16) bool { return port == 80 || port == 443 }
 
 // RuleFor is the rule that covers exactly what was asked for.

@@ -100,20 +100,6 @@ func (l line) encode(b *strings.Builder, shown attr) {
 	}
 }
 
-// encodeLines joins lines with line feeds, one after each.
-func encodeLines(lines []line, colour bool) string {
-	var b strings.Builder
-	var shown attr
-	if colour {
-		shown = ^shown
-	}
-	for _, l := range lines {
-		l.encode(&b, shown)
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
 func blanks(n int) line { return styled(strings.Repeat(" ", max(n, 0)), 0) }
 
 // wrap breaks text into lines of at most width columns, the first beginning

@@ -7,12 +7,10 @@ import (
 )
 
 // renderOptions says how a renderer shows text. The zero value renders
-// Markdown with escape sequences and without wrapping.
+// Markdown without wrapping.
 type renderOptions struct {
 	Width   int  // columns to wrap at; 0 means no wrapping
-	NoColor bool // lay out, but write no escape sequences
 	Literal bool // keep Markdown source as it is; wrap and neutralise only
-	Plain   bool // pass everything through untouched: for pipes, never for a terminal
 }
 
 // renderer turns Markdown that arrives in pieces into terminal lines. It gives
@@ -33,23 +31,6 @@ type renderer struct {
 
 // newRenderer returns a renderer at the start of a text.
 func newRenderer(o renderOptions) *renderer { return &renderer{o: o} }
-
-// write takes the next piece of text and returns the output that is final.
-func (r *renderer) write(delta string) string {
-	if r.o.Plain {
-		return delta
-	}
-	return encodeLines(r.feed(delta), !r.o.NoColor)
-}
-
-// Close ends the text and returns what was still held back. The renderer can
-// then be used for another text.
-func (r *renderer) Close() string {
-	if r.o.Plain {
-		return ""
-	}
-	return encodeLines(r.finish(), !r.o.NoColor)
-}
 
 func (r *renderer) feed(delta string) []line {
 	var out []line

@@ -34,13 +34,36 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
+// render shows a text that arrives in pieces, with escape sequences.
 func render(o renderOptions, pieces ...string) string {
+	return encodeLines(renderLines(o, pieces), true)
+}
+
+// renderNoColor shows a text that arrives in pieces, without escape sequences.
+func renderNoColor(o renderOptions, pieces ...string) string {
+	return encodeLines(renderLines(o, pieces), false)
+}
+
+func renderLines(o renderOptions, pieces []string) []line {
 	r := newRenderer(o)
-	var b strings.Builder
+	var lines []line
 	for _, p := range pieces {
-		b.WriteString(r.write(p))
+		lines = append(lines, r.feed(p)...)
 	}
-	b.WriteString(r.Close())
+	return append(lines, r.finish()...)
+}
+
+// encodeLines joins lines with line feeds, one after each.
+func encodeLines(lines []line, colour bool) string {
+	var b strings.Builder
+	var shown attr
+	if colour {
+		shown = ^shown
+	}
+	for _, l := range lines {
+		l.encode(&b, shown)
+		b.WriteByte('\n')
+	}
 	return b.String()
 }
 
@@ -50,15 +73,15 @@ func TestRendererGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]renderOptions{
-		"answer.wide.golden":    {Width: 72},
-		"answer.narrow.golden":  {Width: 24},
-		"answer.nocolor.golden": {Width: 72, NoColor: true},
-		"answer.literal.golden": {Width: 40, Literal: true},
+	for name, text := range map[string]string{
+		"answer.wide.golden":    render(renderOptions{Width: 72}, string(src)),
+		"answer.narrow.golden":  render(renderOptions{Width: 24}, string(src)),
+		"answer.nocolor.golden": renderNoColor(renderOptions{Width: 72}, string(src)),
+		"answer.literal.golden": render(renderOptions{Width: 40, Literal: true}, string(src)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden(t, name, render(o, string(src)))
+			golden(t, name, text)
 		})
 	}
 }
@@ -106,28 +129,20 @@ func TestRendererNeutralisesControls(t *testing.T) {
 	t.Parallel()
 	evil := "a\x1b[2Jb\x1b]0;t\x07c\x9b31md\u0085e\u202ef\rg\x7fh\u2028"
 	want := `a\x1b[2Jb\x1b]0;t\x07c` + "\uFFFD" + `31md\x85e\u202ef\rg\x7fh\u2028` + "\n"
-	for _, o := range []renderOptions{{NoColor: true}, {NoColor: true, Literal: true}} {
-		if got := render(o, evil); got != want {
+	for _, o := range []renderOptions{{}, {Literal: true}} {
+		if got := renderNoColor(o, evil); got != want {
 			t.Errorf("%+v: got %q, want %q", o, got, want)
 		}
 	}
-	if got := render(renderOptions{NoColor: true}, "```sh\x1b[1m\n", evil, "\n```\n`", evil, "`\n| ", evil); strings.ContainsAny(got, "\x1b\x07\x7f\r") {
+	if got := renderNoColor(renderOptions{}, "```sh\x1b[1m\n", evil, "\n```\n`", evil, "`\n| ", evil); strings.ContainsAny(got, "\x1b\x07\x7f\r") {
 		t.Errorf("control characters left in code, spans or tables: %q", got)
-	}
-}
-
-func TestRendererPlainIsUntouched(t *testing.T) {
-	t.Parallel()
-	src := "# a\x1b[1m\n| x |\r\n```\n**b**"
-	if got := render(renderOptions{Plain: true, Width: 3}, src[:5], src[5:]); got != src {
-		t.Errorf("got %q, want %q", got, src)
 	}
 }
 
 // A long answer must come out line by line, not at the end.
 func TestRendererStreams(t *testing.T) {
 	t.Parallel()
-	r := newRenderer(renderOptions{NoColor: true})
+	r := newRenderer(renderOptions{})
 	for _, c := range []struct{ in, want, preview string }{
 		{"one", "", "one\n"},
 		{" **tw", "", "one tw\n"},
@@ -141,7 +156,7 @@ func TestRendererStreams(t *testing.T) {
 		{"|-|-|\n|1|2|\n", "", "a │ b\n──┼──\n1 │ 2\n"},
 		{"end\n", "a │ b\n──┼──\n1 │ 2\nend\n", ""},
 	} {
-		if got := r.write(c.in); got != c.want {
+		if got := encodeLines(r.feed(c.in), false); got != c.want {
 			t.Errorf("Write(%q) = %q, want %q", c.in, got, c.want)
 		}
 		if got := encodeLines(r.preview(), false); got != c.preview {
@@ -233,7 +248,7 @@ func TestRendererKeepsColumns(t *testing.T) {
 	t.Parallel()
 	src := "List:\n  /name       what it is good for\n  x  y\nplain text.  with a gap in it"
 	want := "List:\n  /name       what it is\n              good for\n  x  y\nplain text.  with a gap\nin it\n"
-	if got := render(renderOptions{Width: 25, NoColor: true, Literal: true}, src); got != want {
+	if got := renderNoColor(renderOptions{Width: 25, Literal: true}, src); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

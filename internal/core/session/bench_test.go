@@ -52,3 +52,34 @@ func BenchmarkAcquireCold(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkReadRecord reads a line of a log with the quick reader and with
+// encoding/json alone (decision 153).
+func BenchmarkReadRecord(b *testing.B) {
+	r := answer("It is noon, and the train to Graz leaves in 25 minutes from platform 7.")
+	r.TurnID = "01JA7M3V8Q2X"
+	line, err := r.MarshalJSON()
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	b.Run("quick", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var got Record
+			if !got.quick(line) {
+				b.Fatalf("not read: %s", line)
+			}
+		}
+	})
+
+	b.Run("json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var got Record
+			if err := got.general(line); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -28,6 +28,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/control"
 	"github.com/nanobot-go/nanobot/internal/run/daemon"
 	"github.com/nanobot-go/nanobot/internal/run/gateway"
+	"github.com/nanobot-go/nanobot/internal/run/takeover"
 )
 
 // gateway looks at the one that runs, or at what would keep one from running.
@@ -242,7 +243,7 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 	case err != nil:
 		d.say(Broken, "workspaces", err.Error(), "the next start recreates it from the files next to the conversations")
 		return
-	case !seen || w.Entry.Taken[app.KindJobs].IsZero():
+	case !seen || w.Entry.Taken[takeover.KindJobs].IsZero():
 		for _, file := range []string{filepath.Join(ws, "cron", "jobs.json"), old} {
 			if exists(file) {
 				d.say(Doubt, "schedule", "the jobs in "+file+" are not imported yet", "the next start imports them, for example: nanobot cron list")

@@ -132,7 +132,14 @@ func (c *conformance) run(ctx context.Context) error {
 			return err
 		}
 	}
-	pool, err := New(Options{Servers: []Server{c.server}, Auth: c.auth, Version: "1", Patient: true})
+	changed := make(chan struct{}, 1)
+	tell := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // it is told already
+		}
+	}
+	pool, err := New(Options{Servers: []Server{c.server}, Auth: c.auth, Version: "1", Patient: true, Changed: tell})
 	if err != nil {
 		return err
 	}
@@ -142,18 +149,21 @@ func (c *conformance) run(ctx context.Context) error {
 	defer cancel()
 	wg.Go(func() { _ = pool.Run(ctx) }) // ends with ctx
 
-	tools, _ := pool.Tools(ctx)
+	tools, before := pool.Tools(ctx)
 	if pool.Status()[0].State == PendingLogin {
 		if err := c.login(ctx); err != nil {
 			return err
 		}
-		changed := pool.listChanged()
 		pool.Retry(c.server.Name)
-		select {
-		case <-changed:
-		case <-time.After(10 * time.Second):
+		late := time.After(10 * time.Second)
+		for now, waiting := before, true; waiting && now == before; {
+			select {
+			case <-changed:
+			case <-late:
+				waiting = false
+			}
+			tools, now = pool.Tools(ctx)
 		}
-		tools, _ = pool.Tools(ctx)
 	}
 	if st := pool.Status()[0]; st.State != Ready {
 		return fmt.Errorf("the server is %s: %s", st.State, st.Error)

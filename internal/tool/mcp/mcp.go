@@ -71,7 +71,7 @@ type Options struct {
 	// Pins is where definitions are remembered, to notice when a server changes
 	// them; nil remembers for this process only.
 	Pins store.Store
-	// HoldChanged withholds what changed until Accept is called.
+	// HoldChanged withholds what changed until it is accepted.
 	HoldChanged bool
 	// accept takes what servers offer as looked at by the owner.
 	Accept bool
@@ -80,7 +80,7 @@ type Options struct {
 	// Patient waits with the first tools until each server came or its time to
 	// connect is over: for programs that end after one answer.
 	Patient bool
-	// listChanged is told when a server changes its state or the tools change. It must
+	// Changed is called when a server changes its state or the tools change. It must
 	// not call the pool. May be nil.
 	Changed func()
 	// Redact removes known secrets from texts for people and logs; may be nil.
@@ -104,7 +104,6 @@ type Pool struct {
 	tools   []tool.Tool
 	sum     [sha256.Size]byte // of tools
 	gen     uint64
-	changed chan struct{} // closed and replaced when tools change
 }
 
 // New makes a pool. Nothing is started before Run and the first Tools.
@@ -119,7 +118,7 @@ func New(o Options) (*Pool, error) {
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
-	p := &Pool{o: o, timing: defaultTiming(), pins: &pins{store: o.Pins}, start: make(chan struct{}), changed: make(chan struct{})}
+	p := &Pool{o: o, timing: defaultTiming(), pins: &pins{store: o.Pins}, start: make(chan struct{})}
 	if o.Patient {
 		p.timing.first = 2 * p.timing.connect // a server may be tried with two versions of the protocol
 	}
@@ -220,13 +219,6 @@ func (p *Pool) settle(ctx context.Context, within time.Duration) {
 	}
 }
 
-// listChanged is closed when the tools change after this call.
-func (p *Pool) listChanged() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.changed
-}
-
 // refresh puts the offers of all servers together. Offers of a server that is
 // down are kept: a prompt that changes whenever a server hiccups is never
 // cached.
@@ -266,8 +258,6 @@ func (p *Pool) refresh() {
 	if sum := [sha256.Size]byte(h.Sum(nil)); sum != p.sum {
 		p.tools, p.sum = tools, sum
 		p.gen++
-		close(p.changed)
-		p.changed = make(chan struct{})
 		p.o.Changed()
 	}
 }
@@ -282,17 +272,6 @@ func (p *Pool) Retry(server string) {
 			}
 		}
 	}
-}
-
-// accept takes the definitions a server gives now as the ones to expect, after
-// a person has looked at them. They are offered when the server is next listed.
-func (p *Pool) accept(server string) {
-	for _, s := range p.servers {
-		if s.Name == server {
-			s.accepting.Store(true)
-		}
-	}
-	p.Relist(server)
 }
 
 // Relist asks a server again what it offers, for example after its definitions

@@ -158,7 +158,7 @@ func (s *server) pinned(ctx context.Context, list *listing) {
 	hold := s.pool.o.HoldChanged
 	list.digest = digest(list.offers)
 	seen := s.pool.o.Expect == "" || s.pool.o.Expect == list.digest
-	if s.pool.o.Accept && seen || s.accepting.CompareAndSwap(true, false) {
+	if s.pool.o.Accept && seen {
 		if err := s.pool.pins.accept(ctx, s.Server, list.offers); err != nil {
 			s.log.WarnContext(ctx, "definitions of mcp tools cannot be accepted", "err", err)
 		}

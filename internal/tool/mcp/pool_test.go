@@ -68,11 +68,14 @@ func TestStableList(t *testing.T) {
 	if still != gen || unsafe.SliceData(one) != unsafe.SliceData(three) {
 		t.Error("the list changed although the server came back as it was")
 	}
-	changed := r.listChanged()
 	r.run(t.Context(), "mcp_a_change", `{}`)
-	<-changed
-	four, now := r.Tools(t.Context())
-	if now == gen || !slices.Contains(r.names(), "mcp_a_added") || len(four) != len(one)+1 {
+	var four []tool.Tool
+	var now uint64
+	r.until("the list changed", func() bool {
+		four, now = r.Tools(t.Context())
+		return now != gen
+	})
+	if !slices.Contains(r.names(), "mcp_a_added") || len(four) != len(one)+1 {
 		t.Errorf("after list_changed: generation %d, tools %v", now, r.names())
 	}
 }
@@ -172,7 +175,11 @@ func TestPins(t *testing.T) {
 	if !strings.Contains(r.log.String(), "changed the definition") {
 		t.Errorf("log: %s", r.log)
 	}
-	r.accept("srv")
+	// The owner accepts the new definition in another process, as nanobot mcp accept does.
+	elsewhere := start(t, func(o *Options, _ *timing) { o.Pins, o.HoldChanged, o.Accept = kept, true, true }, s)
+	elsewhere.run(t.Context(), "mcp_srv_change", `{}`)
+	elsewhere.until("the new tool is there", func() bool { return slices.Contains(elsewhere.names(), "mcp_srv_added") })
+	r.Relist("srv")
 	r.until("it is offered again", func() bool { return slices.Contains(r.names(), "mcp_srv_echo") })
 	if got := r.find("mcp_srv_echo").Description; got != "[srv] Does something else now" {
 		t.Errorf("description = %q", got)

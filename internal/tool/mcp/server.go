@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/document"
@@ -50,8 +49,6 @@ type server struct {
 	pictures document.Pictures
 
 	wake chan struct{} // capacity 1: a caller wants it back sooner
-
-	accepting atomic.Bool // what it lists next is accepted
 
 	mu      sync.Mutex
 	state   State

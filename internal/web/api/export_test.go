@@ -34,11 +34,6 @@ func (r *Registry) Counter(name, help string, labels ...string) *Counter {
 	return r.counter(name, help, labels...)
 }
 
-// Gauge is gauge.
-func (r *Registry) Gauge(name, help string, labels ...string) *gauge {
-	return r.gauge(name, help, labels...)
-}
-
 // Histogram is histogram.
 func (r *Registry) Histogram(name, help string, bounds []float64, labels ...string) *Histogram {
 	return r.histogram(name, help, bounds, labels...)

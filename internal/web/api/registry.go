@@ -95,15 +95,6 @@ type Counter struct{ f *family }
 // Add adds to the series of the label values, in the order of the labels.
 func (c *Counter) Add(n float64, values ...string) { c.f.of(values).add(n) }
 
-// gauge is a metric that goes up and down, used like a Counter.
-type gauge struct{ f *family }
-
-// Set replaces the value of a series.
-func (g *gauge) Set(v float64, values ...string) { g.f.of(values).bits.Store(math.Float64bits(v)) }
-
-// Add changes the value of a series.
-func (g *gauge) Add(n float64, values ...string) { g.f.of(values).add(n) }
-
 // Histogram counts values by size, used like a Counter.
 type Histogram struct{ f *family }
 
@@ -126,11 +117,6 @@ type Registry struct {
 // counter makes a metric that only grows.
 func (r *Registry) counter(name, help string, labels ...string) *Counter {
 	return &Counter{r.add(&family{name: name, help: help, kind: "counter", labels: labels})}
-}
-
-// gauge makes a metric that goes up and down.
-func (r *Registry) gauge(name, help string, labels ...string) *gauge {
-	return &gauge{r.add(&family{name: name, help: help, kind: "gauge", labels: labels})}
 }
 
 // histogram makes a metric that counts values by size; bounds are the upper

@@ -352,14 +352,6 @@ func (l *ledger) find(user string) (string, *budget) {
 	return token, b
 }
 
-// context is the context token of a chat.
-func (l *ledger) context(user string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	token, _ := l.find(user)
-	return token
-}
-
 // take uses one of the messages that a context token allows, if more than keep
 // are left. The token is "" for a person who never wrote. Ask says that the
 // person was not told yet that the rest waits.

@@ -226,3 +226,11 @@ func TestBudgetIsKept(t *testing.T) {
 		}
 	})
 }
+
+// context is the context token of a chat.
+func (l *ledger) context(user string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	token, _ := l.find(user)
+	return token
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/run/config"
+	"github.com/nanobot-go/nanobot/internal/run/takeover"
 )
 
 // Migration is what lies in a workspace and is not part of what the data folder
@@ -107,5 +108,5 @@ func (m *Migration) Take(ctx context.Context) (string, error) {
 		entries = n
 		errs = append(errs, err)
 	}
-	return counted(sessions, jobs, entries, 0), errors.Join(errs...)
+	return takeover.Counted(sessions, jobs, entries, 0), errors.Join(errs...)
 }

@@ -1,4 +1,9 @@
-package app
+// Package takeover imports what the Python program, and versions before this one,
+// left in a workspace, when the data folder sees the workspace for the first
+// time. Each kind is imported once; files that appear later are for nanobot
+// migrate. The readers of the files are python_*.go in the packages that own what
+// is imported: this one knows their order and what is said about it.
+package takeover
 
 import (
 	"context"
@@ -13,6 +18,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/datadir"
 	"github.com/nanobot-go/nanobot/internal/base/gitstore"
+	"github.com/nanobot-go/nanobot/internal/base/store"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/core/memory"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
@@ -21,86 +27,56 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-// KindJobs is the kind of jobs and triggers in what was taken over.
+// KindJobs is the kind of jobs and triggers in what was imported.
 const KindJobs = "jobs"
 
-// kindOrigins is the kind of marks in what was taken over.
+// kindOrigins is the kind of marks in what was imported.
 const kindOrigins = "origins"
 
-// configured reports whether a workspace is the one that the configuration
-// names. What the oldest versions kept in the data folder itself belongs to it.
-func configured(l *config.Loaded, workspace string) bool {
-	own, err := workspaceOf("", l)
-	return err == nil && (own == workspace || sameFolder(own, workspace))
+// Options say what is imported, and into what. All are required.
+type Options struct {
+	Config     *config.Loaded
+	Sessions   *session.Store // of the workspace; it has imported conversations when it was opened
+	State      store.Store    // of the data folder
+	Everywhere *guard.AllOrigins
+	// Configured says that the workspace is the one that the configuration names. What
+	// the oldest versions kept in the data folder itself belongs to it.
+	Configured bool
+	Now        func() time.Time
+	Log        *slog.Logger
 }
 
-// sameFolder reports whether two paths lead to one folder.
-func sameFolder(one, two string) bool {
-	a, err := filepath.EvalSymlinks(one)
-	b, err2 := filepath.EvalSymlinks(two)
-	return err == nil && err2 == nil && a == b
-}
-
-// openSessions opens the sessions of a workspace. The first time that the data
-// folder sees the workspace, whatever the program was started for, it takes
-// over what other programs left there; the notes of the workspace say what.
-func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, o Options) (*session.Store, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	everywhere := allOrigins(loaded, o.Log)
-	store, err := session.Open(session.Options{
-		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.Foreign, Secrets: o.Secrets, Now: o.Now, Log: o.Log,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open sessions: %w", err)
-	}
-	// A few small files on this disk: it is finished rather than stopped halfway.
-	if err := takeOver(context.WithoutCancel(ctx), loaded, store, everywhere, o); err != nil {
-		_ = store.Close() // nothing was done with it
-		return nil, err
-	}
-	return store, nil
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-// takeOver takes jobs and history out of a workspace, once, and tells about it.
-// What another workspace knows as from outside stays that, and is left.
-func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, everywhere *guard.AllOrigins, o Options) error {
-	w := store.Workspace()
+// Run imports the jobs, the history and the versions of memory of a workspace,
+// each once, and adds to the notes of the workspace what it imported and left.
+// What another workspace knows as from outside is left.
+func Run(ctx context.Context, o Options) error {
+	w := o.Sessions.Workspace()
 	if !isDir(w.Path) {
 		return nil // it can still come
 	}
-	sessions := store.Taken()
+	sessions := o.Sessions.Taken()
 	var jobs schedule.Taken
 	var entries int
 
 	err := w.Once(kindOrigins, o.Now(), func() error { //nolint:contextcheck // the record is read whole, whatever becomes of the start
-		to, err := guard.OpenOrigins(loaded.DataDir, w.Path, w.ID, "", o.Log)
+		to, err := guard.OpenOrigins(o.Config.DataDir, w.Path, w.ID, "", o.Log)
 		if err != nil {
 			return err
 		}
-		return everywhere.Inherit(to, w.Path)
+		return o.Everywhere.Inherit(to, w.Path)
 	})
 	if err != nil {
 		return fmt.Errorf("mark what came from outside in %s: %w", w.Path, err)
 	}
 
 	err = w.Once(KindJobs, o.Now(), func() error {
-		s, err := schedule.Open(schedule.Options{State: schedule.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Foreign: everywhere.Foreign, Now: o.Now, Log: o.Log})
+		s, err := schedule.Open(schedule.Options{State: schedule.Place(o.State, w.ID), Workspace: w.Path, Foreign: o.Everywhere.Foreign, Now: o.Now, Log: o.Log})
 		if err != nil {
 			return err
 		}
 		elsewhere := ""
-		if configured(loaded, w.Path) {
-			elsewhere = datadir.Cron.In(loaded.DataDir, "jobs.json")
+		if o.Configured {
+			elsewhere = datadir.Cron.In(o.Config.DataDir, "jobs.json")
 		}
 		jobs, err = s.TakeOver(ctx, elsewhere)
 		return err
@@ -112,14 +88,14 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	var strange []string
 	err = w.Once(memory.KindHistory, o.Now(), func() (err error) {
 		for _, name := range memory.Leftovers(w.Path) {
-			if everywhere.Foreign(name) { //nolint:contextcheck // as above
+			if o.Everywhere.Foreign(name) { //nolint:contextcheck // as above
 				strange = append(strange, name+": it came from outside")
 			}
 		}
 		if len(strange) > 0 {
 			return nil
 		}
-		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
+		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Store: memory.Place(o.State, w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
 		return err
 	})
 	if err != nil {
@@ -128,7 +104,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 
 	versions := 0
 	err = w.Once(memory.KindVersions, o.Now(), func() (err error) {
-		versions, err = memory.TakeOverVersions(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log}, everywhere.Foreign)
+		versions, err = memory.TakeOverVersions(ctx, memory.HistoryOptions{Store: memory.Place(o.State, w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log}, o.Everywhere.Foreign)
 		if source, ok := errors.AsType[*gitstore.SourceError](err); ok { // it will not get better
 			strange, err = append(strange, source.Error()), nil
 		}
@@ -138,7 +114,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 		return fmt.Errorf("take over the versions of the memory files of %s: %w", w.Path, err)
 	}
 
-	what := counted(sessions.Sessions, jobs, entries, versions)
+	what := Counted(sessions.Sessions, jobs, entries, versions)
 	if what != "" {
 		from := "Python nanobot"
 		if w.Entry.Seen.IsZero() { // a version before knew the workspace
@@ -148,10 +124,10 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	}
 	if sessions.Sessions > 0 {
 		w.Notes = append(w.Notes, fmt.Sprintf("The conversations moved from %s to %s. To go back to Python nanobot, copy them to where it looks for them with: nanobot sessions restore-workspace",
-			filepath.Join(w.Path, "sessions"), datadir.Sessions.In(loaded.DataDir)))
+			filepath.Join(w.Path, "sessions"), datadir.Sessions.In(o.Config.DataDir)))
 	}
-	if what != "" && isContained(loaded) {
-		w.Notes = append(w.Notes, "The agent stays inside the workspace, its commands run in a sandbox, and risky calls need your approval, because "+loaded.File+
+	if what != "" && isContained(o.Config) {
+		w.Notes = append(w.Notes, "The agent stays inside the workspace, its commands run in a sandbox, and risky calls need your approval, because "+o.Config.File+
 			" does not say otherwise. Python nanobot has none of this; the settings are tools.restrictToWorkspace, tools.exec.sandbox and tools.approval.mode.")
 	}
 	if versions > 0 {
@@ -172,8 +148,8 @@ func isContained(l *config.Loaded) bool {
 	return !slices.ContainsFunc(contains, l.IsSet)
 }
 
-// counted lists what was taken over; "" if that is nothing.
-func counted(sessions int, jobs schedule.Taken, entries, versions int) string {
+// Counted lists what was imported; "" if that is nothing.
+func Counted(sessions int, jobs schedule.Taken, entries, versions int) string {
 	var parts []string
 	for _, p := range []struct {
 		n         int
@@ -194,4 +170,9 @@ func counted(sessions int, jobs schedule.Taken, entries, versions int) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
