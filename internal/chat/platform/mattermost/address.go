@@ -106,7 +106,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		return chat.Report{}, err
 	}
 	b := ch.(*bot) //nolint:errcheck // what newChannel makes
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	var me user
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me", nil, &me); err != nil {
 		return chat.Report{}, b.refusedToken(err)

@@ -68,7 +68,7 @@ func (l *line) setCursor(ctx context.Context, name string, at int64) {
 
 func (l *line) run(ctx context.Context) error {
 	err := socket.Run(ctx, socket.Options{
-		Client:   l.bot.calls.http,
+		Client:   l.bot.calls.rest.Client,
 		Dial:     l.dial,
 		Open:     l.open,
 		Receive:  l.receive,
@@ -99,7 +99,7 @@ func (l *line) dial(ctx context.Context) (socket.Target, error) {
 	l.greeted = false
 	q := url.Values{"connection_id": {l.id}, "sequence_number": {strconv.FormatInt(l.next, 10)}}
 	return socket.Target{
-		URL:    "ws" + strings.TrimPrefix(b.calls.base, "http") + "/websocket?" + q.Encode(),
+		URL:    "ws" + strings.TrimPrefix(b.calls.rest.Base, "http") + "/websocket?" + q.Encode(),
 		Header: http.Header{"Authorization": {"Bearer " + b.o.Token.Reveal()}},
 	}, nil
 }

@@ -79,7 +79,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		deps:    d,
 		o:       o,
 		caps:    o.caps(),
-		calls:   &client{base: o.ServerURL + "/api/v4", token: o.Token, http: h},
+		calls:   newClient(o.ServerURL, o.Token, h),
 		given:   recent.New[string, bool](memory),
 		deleted: recent.New[string, bool](memory),
 		read:    recent.New[string, bool](memory),
@@ -114,7 +114,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	b.submit.Store(&submit)
 	now, err := b.hello(ctx)
 	if err != nil {
@@ -167,7 +167,10 @@ func (b *bot) both(ctx context.Context, l *line) error {
 // section uses the account. The time is the server's.
 func (b *bot) hello(ctx context.Context) (time.Time, error) {
 	var me user
-	head, err := b.calls.ask(ctx, http.MethodGet, "/users/me", nil, &me)
+	a, err := b.calls.rest.Ask(ctx, kit.Call{Method: http.MethodGet, Path: "/users/me"})
+	if err == nil {
+		err = a.Decode(&me)
+	}
 	if err != nil {
 		return time.Time{}, b.refusedToken(err)
 	}
@@ -175,7 +178,7 @@ func (b *bot) hello(ctx context.Context) (time.Time, error) {
 	if err := b.deps.Claim(b.account()); err != nil {
 		return time.Time{}, err
 	}
-	now, err := http.ParseTime(head.Get("Date"))
+	now, err := http.ParseTime(a.Header.Get("Date"))
 	if err != nil {
 		now = b.deps.Now()
 	}
