@@ -8,12 +8,13 @@ import (
 	"mime/multipart"
 )
 
-// Body is what a call sends. It can be opened again, for a second try or a redirect.
-// The zero Body sends nothing.
+// Body is what a call sends. It can be opened again, for a second try or a redirect,
+// unless it is a Stream. The zero Body sends nothing.
 type Body struct {
 	kind string // Content-Type
 	size int64
 	open func() io.Reader
+	once bool
 	err  error // of what makes it; a call with it fails
 }
 
@@ -30,6 +31,30 @@ func JSON(v any) Body {
 	}
 	data, err := json.Marshal(v)
 	return bodyOf(jsonKind, data, err)
+}
+
+// PlainJSON is JSON without the escapes for HTML, which platforms with a limit count as text.
+func PlainJSON(v any) Body {
+	if v == nil {
+		return Body{}
+	}
+	data, err := MarshalPlain(v)
+	return bodyOf(jsonKind, data, err)
+}
+
+// MarshalPlain is json.Marshal without the escapes for HTML.
+func MarshalPlain(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Stream is what is made while it is sent, such as an encrypted file. A call with it is
+// not made a second time.
+func Stream(kind string, r io.Reader, size int64) Body {
+	return Body{kind: kind, size: size, once: true, open: func() io.Reader { return r }}
 }
 
 // Form is a form with files, which are read while they are sent and not before.

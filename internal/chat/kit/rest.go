@@ -147,7 +147,7 @@ func (r *REST) exchange(ctx context.Context, c Call, read func(res *http.Respons
 			return err
 		}
 		err = read(res, token)
-		if err == nil || r.Stale == nil || token == "" || refused != "" || !r.Stale(err) {
+		if err == nil || r.Stale == nil || token == "" || refused != "" || c.Body.once || !r.Stale(err) {
 			return err
 		}
 		refused = token
@@ -165,8 +165,10 @@ func (r *REST) send(ctx context.Context, c Call, token string) (*http.Response, 
 	}
 	if c.Body.size > 0 {
 		req.ContentLength = c.Body.size
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(c.Body.open()), nil }
-		req.Body, _ = req.GetBody()
+		req.Body = io.NopCloser(c.Body.open())
+		if !c.Body.once {
+			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(c.Body.open()), nil }
+		}
 	}
 	if c.Body.kind != "" {
 		req.Header.Set("Content-Type", c.Body.kind)

@@ -377,3 +377,49 @@ func TestRESTHeard(t *testing.T) {
 		t.Errorf("%d answers were heard", heard)
 	}
 }
+
+// What is made while it is sent cannot be sent again: the refusal of the token is the end.
+func TestRESTStream(t *testing.T) {
+	t.Parallel()
+	var got []string
+	r := newREST(t, func(w http.ResponseWriter, q *http.Request) {
+		data, err := io.ReadAll(q.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got = append(got, q.Header.Get("Content-Type")+" "+string(data))
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"error": "over"}`)
+	})
+	r.Stale = func(error) bool { return true }
+	body := kit.Stream("image/png", io.MultiReader(strings.NewReader("con"), strings.NewReader("tent")), 7)
+	err := r.Do(t.Context(), kit.Call{Method: http.MethodPost, Path: "/thing", Body: body}, nil)
+	if err == nil || err.Error() != "refused: 401 over" {
+		t.Errorf("the error is %v", err)
+	}
+	if s := strings.Join(got, "|"); s != "image/png content" {
+		t.Errorf("the server got %q", s)
+	}
+}
+
+// Some platforms count the escapes that JSON has for HTML.
+func TestPlainJSON(t *testing.T) {
+	t.Parallel()
+	var got []string
+	r := newREST(t, func(w http.ResponseWriter, q *http.Request) {
+		data, err := io.ReadAll(q.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got = append(got, string(data))
+		_, _ = io.WriteString(w, `{}`)
+	})
+	for _, body := range []kit.Body{kit.JSON("<&>"), kit.PlainJSON("<&>"), kit.JSON(nil), kit.PlainJSON(nil)} {
+		if err := r.Do(t.Context(), kit.Call{Method: http.MethodPost, Path: "/thing", Body: body}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := strings.Join(got, "|"); s != `"\u003c\u0026\u003e"|"<&>"||` {
+		t.Errorf("the server got %s", s)
+	}
+}
