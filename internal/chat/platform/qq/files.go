@@ -52,7 +52,7 @@ func (b *bot) received(a attachment) kit.Received {
 		address = "https:" + address
 	}
 	open := func(ctx context.Context) (io.ReadCloser, error) {
-		h, err := kit.ClientFor(b.deps, address, b.o.APIBaseURL, b.calls.http, atQQ)
+		h, err := kit.ClientFor(b.deps, address, b.o.APIBaseURL, b.calls.rest.Client, atQQ)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,8 @@ func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, err
 	var a struct {
 		Info string `json:"file_info"`
 	}
-	if err := b.calls.do(ctx, call{method: http.MethodPost, path: to.path("files"), body: body, patience: uploadTimeout}, &a); err != nil {
+	k := kit.Call{Method: http.MethodPost, Path: to.path("files"), Body: kit.JSON(body), Within: uploadTimeout}
+	if err := b.calls.send(ctx, k, &a); err != nil {
 		return outgoing{}, classify(err)
 	}
 	if a.Info == "" {

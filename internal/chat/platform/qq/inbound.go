@@ -293,8 +293,8 @@ func (rc *receiver) tapped(ctx context.Context, pass access.Pass, t *tap, k kind
 // confirm tells QQ that a button was received, so that it stops to wait.
 func (rc *receiver) confirm(ctx context.Context, id string) {
 	rc.side.Go(func() {
-		k := call{method: http.MethodPut, path: "/interactions/" + id, body: map[string]int{"code": 0}, patience: tapTime}
-		if err := rc.bot.calls.do(ctx, k, nil); err != nil {
+		k := kit.Call{Method: http.MethodPut, Path: "/interactions/" + id, Body: kit.JSON(map[string]int{"code": 0}), Within: tapTime}
+		if err := rc.bot.calls.send(ctx, k, nil); err != nil {
 			rc.bot.deps.Log.DebugContext(ctx, "confirm a button", "err", err)
 		}
 	})
