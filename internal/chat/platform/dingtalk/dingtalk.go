@@ -98,7 +98,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.public.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.o.ClientID); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 
 	s := &stream{bot: b, rc: rc}
 	return socket.Run(ctx, socket.Options{
-		Client:  b.calls.http,
+		Client:  b.calls.public.Client,
 		Dial:    s.dial,
 		Open:    s.open,
 		Receive: s.receive,
@@ -144,8 +144,8 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if !ok {
 		return chat.Report{}, errors.New("not a DingTalk channel")
 	}
-	defer b.calls.http.CloseIdleConnections()
-	if _, err := b.calls.bearer(ctx); err != nil {
+	defer b.calls.public.Client.CloseIdleConnections()
+	if _, err := b.calls.tokens.Get(ctx, ""); err != nil {
 		return chat.Report{}, b.explained(err)
 	}
 	if _, err := b.calls.place(ctx); err != nil {

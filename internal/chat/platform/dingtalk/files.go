@@ -141,7 +141,7 @@ func (b *bot) ours(address string) bool {
 // us.
 func (b *bot) clientFor(address string) (*http.Client, error) {
 	if b.ours(address) {
-		return b.calls.http, nil
+		return b.calls.public.Client, nil
 	}
 	if b.deps.Fetch == nil {
 		return nil, errors.New("the file is not at DingTalk")
@@ -156,10 +156,11 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	name, reader := f.Name, io.Reader(f)
+	name := f.Name
+	content := f.SectionReader
 	ext := strings.ToLower(strings.TrimPrefix(filepath.Ext(name), "."))
 	if ext == "htm" || ext == "html" || strings.HasPrefix(f.MIME, "text/html") { // DingTalk refuses them
-		if reader, err = zipped(name, f); err != nil {
+		if content, err = zipped(name, f); err != nil {
 			return "", err
 		}
 		name, ext = strings.TrimSuffix(name, filepath.Ext(name))+".zip", "zip"
@@ -169,7 +170,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if f.Kind == kit.ImageFile && (f.MIME == "image/png" || f.MIME == "image/jpeg" || f.MIME == "image/gif" || f.MIME == "image/bmp" || f.MIME == "image/webp") {
 		kind = "image"
 	}
-	id, err := b.calls.upload(ctx, kind, name, reader)
+	id, err := b.calls.upload(ctx, kind, name, content, content.Size())
 	if err != nil {
 		return "", b.classify(err)
 	}
@@ -186,12 +187,13 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 }
 
 // zipped is an archive with one file.
-func zipped(name string, r io.Reader) (io.Reader, error) {
+func zipped(name string, r io.Reader) (*io.SectionReader, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	f, err := w.Create(name)
 	if err == nil {
 		_, err = io.Copy(f, r)
 	}
-	return &b, errors.Join(err, w.Close())
+	err = errors.Join(err, w.Close())
+	return io.NewSectionReader(bytes.NewReader(b.Bytes()), 0, int64(b.Len())), err
 }

@@ -78,7 +78,7 @@ func (b *bot) reply(ctx context.Context, webhook string, out bus.Outbound, plain
 	} else {
 		body["msgtype"], body["markdown"] = "markdown", map[string]string{"title": title(out.Text), "text": words}
 	}
-	return b.calls.post(ctx, webhook, "", body, nil)
+	return b.calls.post(ctx, webhook, body, nil)
 }
 
 // push sends a message by the API, which needs a permission.
