@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"mime/multipart"
+	"net/url"
 )
 
 // Body is what a call sends. It can be opened again, for a second try or a redirect,
@@ -49,6 +50,11 @@ func MarshalPlain(v any) ([]byte, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// URLEncoded is a form without files.
+func URLEncoded(v url.Values) Body {
+	return bodyOf("application/x-www-form-urlencoded", []byte(v.Encode()), nil)
 }
 
 // Stream is what is made while it is sent, such as an encrypted file. A call with it is

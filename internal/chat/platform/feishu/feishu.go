@@ -94,7 +94,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	b := &bot{
 		deps:    d,
 		o:       o,
-		calls:   &client{base: o.APIBaseURL, id: o.AppID, secret: o.AppSecret, http: h, now: d.Now},
+		calls:   newClient(o, h, d.Now),
 		silence: silence,
 		began:   d.Now(),
 		sent:    recent.New[string, *record](memory),
@@ -135,7 +135,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.app.Client.CloseIdleConnections()
 	if err := b.hello(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -185,21 +185,14 @@ func (b *bot) hello(ctx context.Context) error {
 
 // whoAmI asks for the bot of the app.
 func (b *bot) whoAmI(ctx context.Context) (person, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	const path = "/open-apis/bot/v3/info"
-	data, err := b.calls.authorized(ctx, http.MethodGet, path, "", nothing)
-	if err != nil {
-		return person{}, err
-	}
 	var got struct {
 		Bot  person `json:"bot"`
 		Data struct {
 			Bot person `json:"bot"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(data, &got); err != nil {
-		return person{}, fmt.Errorf("GET %s: the answer is not as expected: %w", path, err)
+	if err := b.calls.whole(ctx, "/open-apis/bot/v3/info", &got); err != nil {
+		return person{}, err
 	}
 	if got.Bot.OpenID == "" {
 		got.Bot = got.Data.Bot

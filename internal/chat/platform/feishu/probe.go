@@ -29,7 +29,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.app.Client.CloseIdleConnections()
 	me, err := b.whoAmI(ctx)
 	if err != nil {
 		return chat.Report{}, b.refusedApp(err)
