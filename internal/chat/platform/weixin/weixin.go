@@ -71,7 +71,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		return nil, err
 	}
 	return &bot{
-		deps: d, o: o, client: &client{http: h, routeTag: o.RouteTag, now: d.Now}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
+		deps: d, o: o, client: newClient(o, h, d.Now), account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
 		retry: 2 * time.Second, rest: 30 * time.Second, watch: 2 * time.Second, longest: 2 * time.Minute, extra: 10 * time.Second, warned: map[string]bool{},
 	}, nil
 }
@@ -208,7 +208,7 @@ func (b *bot) poll(ctx context.Context, in *kit.Intake[arrival], s session, show
 		case errors.Is(err, errPollOver) && told:
 			up = false
 			b.deps.Ready("", err)
-			b.client.http.CloseIdleConnections() // none that is dead may be used again
+			b.client.rest.Client.CloseIdleConnections() // none that is dead may be used again
 			continue
 		case errors.Is(err, errPollOver):
 			got = updates{}
