@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime/multipart"
+	"net/textproto"
 	"net/url"
 )
 
@@ -82,6 +84,21 @@ func NewForm() *Form {
 // Field adds a value.
 func (f *Form) Field(name, value string) {
 	f.err = errors.Join(f.err, f.w.WriteField(name, value))
+}
+
+// JSON adds a value as JSON.
+func (f *Form) JSON(name string, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		f.err = errors.Join(f.err, err)
+		return
+	}
+	h := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf("form-data; name=%q", name)}, "Content-Type": {jsonKind}}
+	part, err := f.w.CreatePart(h)
+	if err == nil {
+		_, err = part.Write(data)
+	}
+	f.err = errors.Join(f.err, err)
 }
 
 // File adds a file. It must not change until the call ended.

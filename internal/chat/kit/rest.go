@@ -94,7 +94,8 @@ func (r *REST) Do(ctx context.Context, c Call, result any) error {
 	return a.Decode(result)
 }
 
-// Ask makes a call. The body of the answer is what Judge says.
+// Ask makes a call. The body of the answer is what Judge says. With an error of Judge the answer
+// is returned, too; without any answer it has no head.
 func (r *REST) Ask(ctx context.Context, c Call) (Answer, error) {
 	limit := cmp.Or(c.Within, r.Within, callTime)
 	limited, cancel := context.WithTimeout(ctx, limit)

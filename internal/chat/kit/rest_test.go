@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
@@ -421,5 +423,48 @@ func TestPlainJSON(t *testing.T) {
 	}
 	if s := strings.Join(got, "|"); s != `"\u003c\u0026\u003e"|"<&>"||` {
 		t.Errorf("the server got %s", s)
+	}
+}
+
+// A form has fields, JSON and files in the order in which they were added.
+func TestForm(t *testing.T) {
+	t.Parallel()
+	var got []string
+	r := newREST(t, func(w http.ResponseWriter, q *http.Request) {
+		parts, err := q.MultipartReader()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for {
+			part, err := parts.NextPart()
+			if err != nil {
+				break
+			}
+			data, err := io.ReadAll(part)
+			if err != nil {
+				t.Error(err)
+			}
+			got = append(got, part.FormName()+" "+part.FileName()+" "+part.Header.Get("Content-Type")+" "+string(data))
+		}
+		_, _ = io.WriteString(w, `{}`)
+	})
+	form := kit.NewForm()
+	form.JSON("about", map[string]int{"n": 1})
+	form.File("files[0]", "a.txt", strings.NewReader("one"), 3)
+	form.File("files[1]", "b.txt", strings.NewReader("two"), 3)
+	form.Field("end", "yes")
+	if err := r.Do(t.Context(), kit.Call{Method: http.MethodPost, Path: "/thing", Body: form.Body()}, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`about  application/json {"n":1}`, "files[0] a.txt application/octet-stream one", "files[1] b.txt application/octet-stream two", "end   yes"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the server got (-want +got):\n%s", d)
+	}
+
+	form = kit.NewForm()
+	form.JSON("about", make(chan int))
+	if err := r.Do(t.Context(), kit.Call{Method: http.MethodPost, Path: "/thing", Body: form.Body()}, nil); err == nil {
+		t.Error("a form without its JSON was sent")
 	}
 }

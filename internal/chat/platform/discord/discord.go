@@ -80,9 +80,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	rc := &receiver{bot: b, submit: submit, ready: make(chan struct{}), read: progress{log: b.deps.Log}, behind: map[string]bool{}, told: map[string]bool{}}
-	b.calls.revive()
+	b.calls.limits.revive()
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 
 	g := &gateway{bot: b, rc: rc}
 	return socket.Run(ctx, socket.Options{
-		Client: b.calls.http, Dial: g.dial, Open: g.open, Receive: g.receive, Lost: g.lost,
+		Client: b.calls.rest.Client, Dial: g.dial, Open: g.open, Receive: g.receive, Lost: g.lost,
 		Ping: -1, Silence: silence,
 	})
 }

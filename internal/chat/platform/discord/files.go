@@ -34,7 +34,7 @@ func (b *bot) add(ctx context.Context, files *kit.Files, m *message, own bool) {
 			r.Kind = kit.AudioFile // anybody's words
 		}
 		r.Open = func(ctx context.Context) (io.ReadCloser, error) {
-			h, err := kit.ClientFor(b.deps, a.URL, b.o.APIBase, b.calls.http, atDiscord)
+			h, err := kit.ClientFor(b.deps, a.URL, b.o.APIBase, b.calls.rest.Client, atDiscord)
 			if err != nil {
 				return nil, err
 			}

@@ -152,7 +152,7 @@ func (g *gateway) send(ctx context.Context, c *socket.Conn, op int, d any) error
 // beat sends a heartbeat. One that is not answered before the next means that
 // the connection is only half open.
 func (g *gateway) beat(ctx context.Context, c *socket.Conn) error {
-	if g.bot.calls.dead() {
+	if g.bot.calls.limits.dead() {
 		return socket.Fatal(g.bot.badToken(errors.New("401 Unauthorized")))
 	}
 	if g.waiting.Swap(true) {
