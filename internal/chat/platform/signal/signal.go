@@ -85,7 +85,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.rpc.http.CloseIdleConnections()
+	defer b.rpc.rest.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.o.PhoneNumber); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (b *bot) receive(ctx context.Context, in *kit.Intake[event]) error {
 		if chat.IsFatal(err) {
 			return err
 		}
-		b.rpc.http.CloseIdleConnections() // where one fell silent, the others are not to be trusted
+		b.rpc.rest.Client.CloseIdleConnections() // where one fell silent, the others are not to be trusted
 		b.deps.Ready("", err)
 		_ = pauses.Wait(ctx)
 	}
