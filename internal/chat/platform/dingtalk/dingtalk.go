@@ -36,17 +36,18 @@ func isGroup(r bus.Route) bool { return strings.HasPrefix(r.ChatID, groupPrefix)
 
 // bot is the channel.
 type bot struct {
-	deps  chat.Deps
-	o     *options
-	calls *client
-	told  *recent.Map[string, time.Time]     // people who were told that the bot works in groups
-	talks *recent.Map[string, string]        // message -> its conversation
-	marks *recent.Map[string, chan struct{}] // messages with our reaction; closed when it is set
-	cards *cards
-	ping  time.Duration // between two pings
-	quiet time.Duration // longest silence of a connection
-	limit time.Duration // pause after too many messages
-	run   sync.Mutex    // one Run at a time
+	deps   chat.Deps
+	o      *options
+	calls  *client
+	origin kit.Origin                         // of files, and of the addresses for replies
+	told   *recent.Map[string, time.Time]     // people who were told that the bot works in groups
+	talks  *recent.Map[string, string]        // message -> its conversation
+	marks  *recent.Map[string, chan struct{}] // messages with our reaction; closed when it is set
+	cards  *cards
+	ping   time.Duration // between two pings
+	quiet  time.Duration // longest silence of a connection
+	limit  time.Duration // pause after too many messages
+	run    sync.Mutex    // one Run at a time
 }
 
 // Driver is the platform.
@@ -76,6 +77,11 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		deps:  d,
 		o:     o,
 		calls: newClient(o, h, d.Now),
+		origin: kit.Origin{
+			Client: h,
+			Bases:  []string{o.APIBaseURL, o.OAPIBaseURL},
+			Ours:   atDingTalk,
+		},
 		told:  recent.New[string, time.Time](1000),
 		talks: recent.New[string, string](1000),
 		marks: recent.New[string, chan struct{}](1000),

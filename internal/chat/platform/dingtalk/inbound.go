@@ -175,7 +175,7 @@ func (rc *receiver) handle(ctx context.Context, m message) error {
 		"message_id": m.ID, "conversation_id": m.Conversation, "conversation_type": m.Kind, "platform": "dingtalk",
 		metaSender: m.StaffID, metaName: v.Name,
 	}
-	if m.Webhook != "" && rc.bot.ours(m.Webhook) {
+	if m.Webhook != "" && rc.bot.origin.Has(m.Webhook) {
 		meta[metaWebhook], meta[metaExpires] = m.Webhook, strconv.FormatInt(m.WebhookExpires, 10)
 	}
 	if v.Direct && rc.bot.o.DisablePrivateChat {

@@ -59,7 +59,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 func (b *bot) webhook(out bus.Outbound) string {
 	address := out.Meta[metaWebhook]
 	ms, err := strconv.ParseInt(out.Meta[metaExpires], 10, 64)
-	if address == "" || err != nil || !b.ours(address) || b.deps.Now().Add(webhookMargin).After(time.UnixMilli(ms)) {
+	if address == "" || err != nil || !b.origin.Has(address) || b.deps.Now().Add(webhookMargin).After(time.UnixMilli(ms)) {
 		return ""
 	}
 	return address
