@@ -45,12 +45,13 @@ type bot struct {
 
 	sent   *recent.Map[string, *record] // what we sent, by its id
 	opened *recent.Map[string, string]  // cards that were made, by the key of their message
-	marks  *recent.Map[string, string]  // ids of our reactions, by message
 	names  *recent.Map[string, string]  // of people, as mentions say them
 	quotes *recent.Map[string, fetched] // messages that were looked up
 	fresh  *recent.Map[string, bool]    // messages that begin a new conversation
 	told   *recent.Map[string, bool]    // causes that were logged
 	ask    *questions
+	cards  *cards
+	marks  *reactions
 }
 
 // person is who the bot is.
@@ -99,12 +100,13 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		began:   d.Now(),
 		sent:    recent.New[string, *record](memory),
 		opened:  recent.New[string, string](memory),
-		marks:   recent.New[string, string](memory),
 		names:   recent.New[string, string](memory),
 		quotes:  recent.New[string, fetched](memory),
 		fresh:   recent.New[string, bool](memory),
 		told:    recent.New[string, bool](memory),
 	}
+	b.cards = &cards{calls: b.calls, now: d.Now, log: d.Log}
+	b.marks = newReactions(b)
 	b.ask = &questions{
 		bot:     b,
 		asked:   recent.New[string, asking](memory),
@@ -175,7 +177,7 @@ func (b *bot) hello(ctx context.Context) error {
 	if b.o.IdentityKey != "" && b.o.IdentityKey != app {
 		b.deps.Log.WarnContext(ctx, "allowFrom and owners were written for another app and count as empty; write the ids that people have with this app, and set identityKey", "written_for", b.o.IdentityKey, "app", app)
 	}
-	me, err := b.whoAmI(ctx)
+	me, err := b.calls.whoAmI(ctx)
 	if err != nil {
 		return b.refusedApp(err)
 	}
@@ -184,14 +186,14 @@ func (b *bot) hello(ctx context.Context) error {
 }
 
 // whoAmI asks for the bot of the app.
-func (b *bot) whoAmI(ctx context.Context) (person, error) {
+func (c *client) whoAmI(ctx context.Context) (person, error) {
 	var got struct {
 		Bot  person `json:"bot"`
 		Data struct {
 			Bot person `json:"bot"`
 		} `json:"data"`
 	}
-	if err := b.calls.whole(ctx, "/open-apis/bot/v3/info", &got); err != nil {
+	if err := c.whole(ctx, "/open-apis/bot/v3/info", &got); err != nil {
 		return person{}, err
 	}
 	if got.Bot.OpenID == "" {

@@ -63,7 +63,7 @@ func (l *line) run(ctx context.Context) error {
 
 // dial asks for the address of the next connection.
 func (l *line) dial(ctx context.Context) (socket.Target, error) {
-	got, err := l.bot.endpoint(ctx)
+	got, err := l.bot.calls.endpoint(ctx)
 	if err != nil {
 		return socket.Target{}, err
 	}
@@ -87,14 +87,14 @@ type target struct {
 }
 
 // endpoint asks where to connect to. A refusal is fatal, unless Feishu is busy.
-func (b *bot) endpoint(ctx context.Context) (got target, err error) {
-	ask := b.calls.public
+func (c *client) endpoint(ctx context.Context) (got target, err error) {
+	ask := c.public
 	ask.Judge = judgeData
 	err = ask.Do(ctx, kit.Call{
 		Method: http.MethodPost,
 		Path:   endpointPath,
 		Header: http.Header{"Locale": {"zh"}},
-		Body:   kit.PlainJSON(map[string]string{"AppID": b.o.AppID, "AppSecret": b.o.AppSecret.Reveal()}),
+		Body:   kit.PlainJSON(map[string]string{"AppID": c.o.AppID, "AppSecret": c.o.AppSecret.Reveal()}),
 	}, &got)
 	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusOK && e.Code != codeBusy && e.Code != codeInternal {
 		err = socket.Fatal(chat.Fatal(fmt.Errorf("Feishu refuses the long connection (%w); check appId and appSecret, and choose the long connection in the developer console under Events & Callbacks", err))) //nolint:staticcheck // a name begins the sentence
