@@ -35,10 +35,11 @@ type client struct {
 	public kit.REST // shows none, and takes whole addresses
 	tokens *kit.Tokens
 	o      *options
+	limit  time.Duration // pause after too many messages
 }
 
 func newClient(o *options, h *http.Client, now func() time.Time) *client {
-	c := &client{o: o}
+	c := &client{o: o, limit: limitPause}
 	c.public = kit.REST{
 		Client: h,
 		Sign:   func(req *http.Request, _ string) { wantJSON(req) },
@@ -104,13 +105,13 @@ func (e *apiError) scopes(usual string) string {
 }
 
 // classify puts an error of a sending call into the words of the manager.
-func (b *bot) classify(err error) error {
+func (c *client) classify(err error) error {
 	e := refusal(err)
 	switch {
 	case e == nil:
 		return err
 	case e.limited():
-		return chat.RateLimited(b.limit, err)
+		return chat.RateLimited(c.limit, err)
 	case strings.HasPrefix(e.Code, "Forbidden.AccessDenied"):
 		return chat.Permanent(fmt.Errorf("the app may not send messages (%w); give it the permission %s on https://open-dev.dingtalk.com", err, e.scopes(scopeSend)))
 	case e.Status/100 == 4 || e.Status == http.StatusOK:
@@ -119,10 +120,10 @@ func (b *bot) classify(err error) error {
 	return err
 }
 
-// explained says what to do about credentials that are refused.
-func (b *bot) explained(err error) error {
+// explained says what to do about credentials of a section that are refused.
+func explained(err error, section string) error {
 	if e := refusal(err); e != nil && !e.limited() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
-		return chat.Fatal(fmt.Errorf("DingTalk refuses channels.%s.clientId and clientSecret (%w); copy both again from the Credentials page of the app on https://open-dev.dingtalk.com", b.deps.Name, err))
+		return chat.Fatal(fmt.Errorf("DingTalk refuses channels.%s.clientId and clientSecret (%w); copy both again from the Credentials page of the app on https://open-dev.dingtalk.com", section, err))
 	}
 	return err
 }

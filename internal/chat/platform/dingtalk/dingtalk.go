@@ -46,7 +46,6 @@ type bot struct {
 	cards  *cards
 	ping   time.Duration // between two pings
 	quiet  time.Duration // longest silence of a connection
-	limit  time.Duration // pause after too many messages
 	run    sync.Mutex    // one Run at a time
 }
 
@@ -73,10 +72,11 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+	calls := newClient(o, h, d.Now)
 	return &bot{
 		deps:  d,
 		o:     o,
-		calls: newClient(o, h, d.Now),
+		calls: calls,
 		origin: kit.Origin{
 			Client: h,
 			Bases:  []string{o.APIBaseURL, o.OAPIBaseURL},
@@ -85,10 +85,9 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		told:  recent.New[string, time.Time](1000),
 		talks: recent.New[string, string](1000),
 		marks: recent.New[string, chan struct{}](1000),
-		cards: newCards(),
+		cards: newCards(d, o, calls),
 		ping:  pingEvery,
 		quiet: silence,
-		limit: limitPause,
 	}, nil
 }
 
@@ -136,7 +135,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 func (b *bot) beside(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	work.Go(func() { b.finishLeft(ctx) })
+	work.Go(func() { b.cards.finishLeft(ctx) })
 	return func() { cancel(); work.Wait() }
 }
 
@@ -152,14 +151,14 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	}
 	defer b.calls.public.Client.CloseIdleConnections()
 	if _, err := b.calls.tokens.Get(ctx, ""); err != nil {
-		return chat.Report{}, b.explained(err)
+		return chat.Report{}, explained(err, b.deps.Name)
 	}
 	if _, err := b.calls.place(ctx); err != nil {
-		return chat.Report{}, b.explained(err)
+		return chat.Report{}, explained(err, b.deps.Name)
 	}
 	report := chat.Report{Identity: b.o.ClientID, Checks: []chat.Check{{Name: "secret", OK: true}, {Name: "stream", OK: true}}}
 	if b.o.CardTemplateID != "" {
-		report.Checks = append(report.Checks, b.tryCard(ctx))
+		report.Checks = append(report.Checks, b.cards.try(ctx))
 	}
 	return report, nil
 }

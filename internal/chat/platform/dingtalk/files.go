@@ -96,7 +96,7 @@ func (f *files) once(ctx context.Context, code, name string) (saved bus.Media, a
 	}
 	body := map[string]string{"downloadCode": code, "robotCode": f.bot.o.ClientID}
 	if err := f.bot.calls.do(ctx, "/v1.0/robot/messageFiles/download", body, &a); err != nil {
-		return bus.Media{}, !chat.IsPermanent(f.bot.classify(err)), err
+		return bus.Media{}, !chat.IsPermanent(f.bot.calls.classify(err)), err
 	}
 	content, err := f.bot.origin.Open(ctx, f.bot.deps, a.URL)
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	id, err := b.calls.upload(ctx, kind, name, content, content.Size())
 	if err != nil {
-		return "", b.classify(err)
+		return "", b.calls.classify(err)
 	}
 	if kind == "image" {
 		return b.push(ctx, out.Route, "sampleImageMsg", map[string]string{"photoURL": id})

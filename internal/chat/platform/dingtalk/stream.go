@@ -37,7 +37,7 @@ var errDisconnect = errors.New("DingTalk asks for another connection")
 // dial asks for a ticket, which is good for one connection.
 func (s *stream) dial(ctx context.Context) (socket.Target, error) {
 	p, err := s.bot.calls.place(ctx)
-	if err = s.bot.explained(err); chat.IsFatal(err) {
+	if err = explained(err, s.bot.deps.Name); chat.IsFatal(err) {
 		return socket.Target{}, socket.Fatal(err)
 	}
 	if err != nil {
