@@ -221,7 +221,7 @@ func (l *line) accept(ctx context.Context, e event) error {
 			b.known.roots.Put(p.ID, true)
 		}
 		fallthrough
-	case !p.typed() || p.machine() && !b.knownBot(p):
+	case !p.typed() || p.machine() && !b.o.knownBot(p):
 		l.setCursor(ctx, cursorSeen, p.CreateAt)
 		return nil
 	}
@@ -255,7 +255,7 @@ func (l *line) catchUp(ctx context.Context) error {
 	}
 	for _, c := range all {
 		b.known.places.Put(c.ID, place{Type: c.Type, TeamID: c.TeamID})
-		if c.LastPostAt <= from || c.DeleteAt != 0 || !b.serves(place{Type: c.Type, TeamID: c.TeamID}) {
+		if c.LastPostAt <= from || c.DeleteAt != 0 || !b.o.serves(place{Type: c.Type, TeamID: c.TeamID}) {
 			continue
 		}
 		missed, err := l.missed(ctx, c.ID, from)

@@ -89,7 +89,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	b.known, b.keys = newDirectory(b.calls, d.Now), newKeys(b.calls)
 	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.pressed}
 	b.most.Store(b.caps.MaxMedia)
-	d.Gate.SetRules(b.rules())
+	d.Gate.SetRules(o.rules())
 	return b, nil
 }
 
