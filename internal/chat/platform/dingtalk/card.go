@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // An AI card is a message that grows. It is delivered empty, filled with the
@@ -41,6 +42,7 @@ type cards struct {
 	deps  chat.Deps
 	o     *options
 	calls *client
+	once  *kit.Once     // logs trouble
 	more  chan struct{} // holds something when there is more in left
 
 	mu      sync.Mutex
@@ -50,7 +52,6 @@ type cards struct {
 	unsure  map[string]string // answer -> card that is perhaps delivered, without a text
 	refused map[string]int    // card -> how often its text was refused in a row
 	off     time.Time         // no card is tried before
-	told    map[string]bool   // causes that were logged
 }
 
 func newCards(d chat.Deps, o *options, calls *client) *cards {
@@ -62,7 +63,7 @@ func newCards(d chat.Deps, o *options, calls *client) *cards {
 		open:    map[string]string{},
 		unsure:  map[string]string{},
 		refused: map[string]int{},
-		told:    map[string]bool{},
+		once:    kit.NewOnce(d.Log),
 	}
 }
 
@@ -232,7 +233,7 @@ func (c *cards) fill(ctx context.Context, id string, out bus.Outbound, final boo
 	if e := refusal(err); !writing || e != nil && !e.limited() {
 		// It is finished already, or may not be streamed: its data can be set all the same.
 		if err != nil {
-			c.tellOnce(ctx, "streaming", "DingTalk does not stream the text of an AI card; the card is updated as a whole", err)
+			c.once.Warn(ctx, "streaming", "DingTalk does not stream the text of an AI card; the card is updated as a whole", "err", err)
 		}
 		err = c.set(ctx, id, map[string]string{c.o.CardContentKey: words, "flowStatus": flow})
 	}
@@ -298,24 +299,13 @@ func (c *cards) notTaken(ctx context.Context, err error) {
 	case strings.Contains(strings.ToLower(e.Code), "template"):
 		what = fmt.Sprintf("DingTalk does not take the card template channels.%s.cardTemplateId: publish it on https://open-dev.dingtalk.com/fe/card, and give this app the right to use it; until then answers are sent as messages", c.deps.Name)
 	default:
-		c.tellOnce(ctx, e.Code, what, err)
+		c.once.Warn(ctx, e.Code, "AI cards are not used", "what", what, "err", err)
 		return
 	}
 	c.mu.Lock()
 	c.off = c.deps.Now().Add(cardsOff)
 	c.mu.Unlock()
-	c.tellOnce(ctx, e.Code, what, err)
-}
-
-// tellOnce logs a cause once.
-func (c *cards) tellOnce(ctx context.Context, cause, what string, err error) {
-	c.mu.Lock()
-	told := c.told[cause]
-	c.told[cause] = true
-	c.mu.Unlock()
-	if !told {
-		c.deps.Log.WarnContext(ctx, "a problem that is logged once", "what", what, "err", err)
-	}
+	c.once.Warn(ctx, e.Code, "AI cards are not used", "what", what, "err", err)
 }
 
 // Edit implements chat.Streamer.

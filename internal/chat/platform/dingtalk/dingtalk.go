@@ -111,7 +111,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return err
 	}
 	defer b.beside(ctx)()
-	rc := &receiver{bot: b, submit: submit, told: map[string]bool{}}
+	rc := &receiver{bot: b, submit: submit, once: kit.NewOnce(b.deps.Log)}
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err

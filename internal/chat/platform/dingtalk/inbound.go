@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
@@ -96,20 +95,7 @@ type receiver struct {
 	bot    *bot
 	submit chat.Submit
 	in     *kit.Intake[message]
-
-	mu   sync.Mutex
-	told map[string]bool // causes that were logged
-}
-
-// warn logs a cause once.
-func (rc *receiver) warn(ctx context.Context, cause, what string, err error) {
-	rc.mu.Lock()
-	told := rc.told[cause]
-	rc.told[cause] = true
-	rc.mu.Unlock()
-	if !told {
-		rc.bot.deps.Log.WarnContext(ctx, "a problem that is logged once", "what", what, "err", err)
-	}
+	once   *kit.Once // logs trouble
 }
 
 // take holds a message and reports whether its frame may be confirmed. One that
@@ -117,7 +103,7 @@ func (rc *receiver) warn(ctx context.Context, cause, what string, err error) {
 func (rc *receiver) take(ctx context.Context, f frame) bool {
 	var m message
 	if err := json.Unmarshal([]byte(f.Data), &m); err != nil {
-		rc.warn(ctx, "message", "a message of DingTalk cannot be read", err)
+		rc.once.Warn(ctx, "message", "a message of DingTalk cannot be read", "err", err)
 		return true
 	}
 	v, ok := rc.visitor(&m)
@@ -125,7 +111,7 @@ func (rc *receiver) take(ctx context.Context, f frame) bool {
 		return true
 	}
 	if err := rc.in.Hold(ctx, v.Route.ChatID, m.ID, m); err != nil {
-		rc.warn(ctx, "hold", "a message cannot be held; DingTalk sends it again", err)
+		rc.once.Warn(ctx, "hold", "a message cannot be held; DingTalk sends it again", "err", err)
 		return false
 	}
 	return true

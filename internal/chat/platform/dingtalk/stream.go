@@ -56,7 +56,7 @@ func (s *stream) open(context.Context, *socket.Conn) error {
 func (s *stream) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) error {
 	var f frame
 	if err := json.Unmarshal(raw.Data, &f); err != nil {
-		s.rc.warn(ctx, "frame", "a frame of the stream cannot be read", err)
+		s.rc.once.Warn(ctx, "frame", "a frame of the stream cannot be read", "err", err)
 		return nil
 	}
 	switch {

@@ -81,7 +81,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	}
 	defer b.run.Unlock()
 	defer b.calls.rest.Client.CloseIdleConnections()
-	rc := &receiver{bot: b, submit: submit, ready: make(chan struct{}), read: progress{log: b.deps.Log}, behind: map[string]bool{}, told: map[string]bool{}}
+	rc := &receiver{bot: b, submit: submit, ready: make(chan struct{}), read: progress{log: b.deps.Log}, behind: map[string]bool{}, warned: kit.NewOnce(b.deps.Log)}
 	b.calls.limits.revive()
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {

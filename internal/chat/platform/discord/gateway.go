@@ -174,7 +174,7 @@ func (g *gateway) heartbeat(ctx context.Context, c *socket.Conn) error {
 func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) error {
 	var f frame
 	if err := json.Unmarshal(raw.Data, &f); err != nil {
-		g.rc.warn(ctx, "frame", "a frame of the gateway is not JSON", err)
+		g.rc.warned.Warn(ctx, "frame", "a frame of the gateway is not JSON", "err", err)
 		return nil
 	}
 	switch f.Op {
@@ -204,7 +204,7 @@ func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame)
 // the log once per kind.
 func decodeEvent[T any](ctx context.Context, g *gateway, f frame) (v T, ok bool) {
 	if err := json.Unmarshal(f.Data, &v); err != nil {
-		g.rc.warn(ctx, f.Kind, "an event of Discord cannot be read: "+f.Kind, err)
+		g.rc.warned.Warn(ctx, f.Kind, "an event of the gateway is ignored", "what", "an event of Discord cannot be read: "+f.Kind, "err", err)
 		return v, false
 	}
 	return v, true

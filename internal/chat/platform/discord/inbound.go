@@ -52,23 +52,12 @@ type receiver struct {
 
 	read    progress
 	chatter atomic.Int64
+	warned  *kit.Once // logs trouble
 
 	mu     sync.Mutex
-	told   map[string]bool // causes that were logged
 	behind map[string]bool // channels that will be read because events could not be held
 	since  uint64          // catch-up: what was written after this id; 0 is none
 	guilds map[string]bool // servers that did not come online since the session began
-}
-
-// warn logs a cause once.
-func (rc *receiver) warn(ctx context.Context, cause, what string, err error) {
-	rc.mu.Lock()
-	told := rc.told[cause]
-	rc.told[cause] = true
-	rc.mu.Unlock()
-	if !told {
-		rc.bot.deps.Log.WarnContext(ctx, "a problem that is logged once", "what", what, "err", err)
-	}
 }
 
 // take accepts a message from the gateway without waiting for anything but the
@@ -91,7 +80,7 @@ func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
 		key += "." + m.Edited
 	}
 	if err := rc.in.Hold(ctx, m.ChannelID, key, e); err != nil {
-		rc.warn(ctx, "hold", "a message cannot be held; its channel is read again later", err)
+		rc.warned.Warn(ctx, "hold", "a message cannot be held; its channel is read again later", "err", err)
 		rc.fallBehind(ctx, m)
 		return
 	}

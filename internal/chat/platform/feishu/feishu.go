@@ -48,7 +48,7 @@ type bot struct {
 	names  *recent.Map[string, string]  // of people, as mentions say them
 	quotes *recent.Map[string, fetched] // messages that were looked up
 	fresh  *recent.Map[string, bool]    // messages that begin a new conversation
-	told   *recent.Map[string, bool]    // causes that were logged
+	told   *kit.Once                    // logs trouble
 	ask    *questions
 	cards  *cards
 	marks  *reactions
@@ -103,7 +103,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		names:   recent.New[string, string](memory),
 		quotes:  recent.New[string, fetched](memory),
 		fresh:   recent.New[string, bool](memory),
-		told:    recent.New[string, bool](memory),
+		told:    kit.NewOnce(d.Log),
 	}
 	b.cards = &cards{calls: b.calls, now: d.Now, log: d.Log}
 	b.marks = newReactions(b)
@@ -233,8 +233,5 @@ const (
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	if !b.told.Has(cause) {
-		b.told.Put(cause, true)
-		b.deps.Log.WarnContext(ctx, "trouble with Feishu; it is logged once", append([]any{"cause", cause}, args...)...)
-	}
+	b.told.Warn(ctx, cause, "trouble with Feishu; it is logged once", append([]any{"cause", cause}, args...)...)
 }

@@ -55,7 +55,7 @@ type bot struct {
 	deleted *recent.Map[string, bool]         // posts that are gone
 	read    *recent.Map[string, bool]         // threads whose earlier posts were given
 	asked   *recent.Map[string, bus.Question] // by the post that asks
-	told    *recent.Map[string, bool]         // causes that were logged
+	told    *kit.Once                         // logs trouble
 
 	silence time.Duration // then the connection is dead; 0: as in package socket
 }
@@ -84,7 +84,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		deleted: recent.New[string, bool](memory),
 		read:    recent.New[string, bool](memory),
 		asked:   recent.New[string, bus.Question](memory),
-		told:    recent.New[string, bool](memory),
+		told:    kit.NewOnce(d.Log),
 	}
 	b.known, b.keys = newDirectory(b.calls, d.Now), newKeys(b.calls)
 	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.pressed}
@@ -239,8 +239,5 @@ func (b *bot) refusedToken(err error) error {
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	if !b.told.Has(cause) {
-		b.told.Put(cause, true)
-		b.deps.Log.WarnContext(ctx, "an event of the server is ignored", append([]any{"cause", cause}, args...)...)
-	}
+	b.told.Warn(ctx, cause, "an event of the server is ignored", append([]any{"cause", cause}, args...)...)
 }

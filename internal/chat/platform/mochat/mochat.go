@@ -42,7 +42,7 @@ type bot struct {
 	groups *recent.Map[string, string] // of panels
 	sent   *recent.Map[string, int]    // texts of ours that come back, if we do not know our own id
 	asked  *recent.Map[string, string] // codes of questions in panels
-	told   *recent.Map[string, bool]   // causes that were logged
+	told   *kit.Once                   // logs trouble
 }
 
 // Driver is the platform.
@@ -94,7 +94,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		groups:  recent.New[string, string](memory),
 		sent:    recent.New[string, int](memory),
 		asked:   recent.New[string, string](memory),
-		told:    recent.New[string, bool](memory),
+		told:    kit.NewOnce(d.Log),
 	}
 	b.caps = b.limits()
 	return b, nil
@@ -171,13 +171,7 @@ func contained(ctx context.Context, part func(context.Context) error) (err error
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	b.mu.Lock()
-	known := b.told.Has(cause)
-	b.told.Put(cause, true)
-	b.mu.Unlock()
-	if !known {
-		b.deps.Log.WarnContext(ctx, "something that Mochat sent is ignored", append([]any{"cause", cause}, args...)...)
-	}
+	b.told.Warn(ctx, cause, "something that Mochat sent is ignored", append([]any{"cause", cause}, args...)...)
 }
 
 // probe asks for the sessions, and connects to the socket. People in the chats see nothing of it.

@@ -164,7 +164,7 @@ func (g *gateway) heartbeat(ctx context.Context, c *socket.Conn) error {
 func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) error {
 	var f frame
 	if err := json.Unmarshal(raw.Data, &f); err != nil {
-		g.rc.warn(ctx, "frame", "a frame of the gateway cannot be read", err)
+		g.rc.once.Warn(ctx, "frame", "a frame of the gateway cannot be read", "err", err)
 		return nil
 	}
 	switch f.Op {
@@ -201,14 +201,14 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 	case "C2C_MESSAGE_CREATE", "GROUP_AT_MESSAGE_CREATE", "GROUP_MESSAGE_CREATE", "DIRECT_MESSAGE_CREATE", "AT_MESSAGE_CREATE":
 		var m message
 		if err := json.Unmarshal(f.Data, &m); err != nil {
-			g.rc.warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, err)
+			g.rc.once.Warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, "err", err)
 			return nil
 		}
 		return g.rc.take(ctx, event{Kind: f.Kind, Message: &m})
 	case "INTERACTION_CREATE":
 		var t tap
 		if err := json.Unmarshal(f.Data, &t); err != nil {
-			g.rc.warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, err)
+			g.rc.once.Warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, "err", err)
 			return nil
 		}
 		return g.rc.take(ctx, event{Kind: f.Kind, Tap: &t})

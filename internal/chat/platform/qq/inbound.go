@@ -42,20 +42,7 @@ type receiver struct {
 	submit chat.Submit
 	in     *kit.Intake[event]
 	side   sync.WaitGroup // answers to buttons, and who we are
-
-	mu   sync.Mutex
-	told map[string]bool // causes that were logged
-}
-
-// warn logs a cause once.
-func (rc *receiver) warn(ctx context.Context, cause, what string, err error) {
-	rc.mu.Lock()
-	told := rc.told[cause]
-	rc.told[cause] = true
-	rc.mu.Unlock()
-	if !told {
-		rc.bot.deps.Log.WarnContext(ctx, "a problem that is logged once", "what", what, "err", err)
-	}
+	once   *kit.Once      // logs trouble
 }
 
 // take accepts an event without waiting for anything but the disk. An error ends
@@ -72,7 +59,7 @@ func (rc *receiver) take(ctx context.Context, e event) error {
 	}
 	if err := rc.in.Hold(ctx, v.Route.ChatID, key, e); err != nil {
 		if ctx.Err() == nil && !errors.Is(err, chat.ErrStopping) {
-			rc.warn(ctx, "hold", "a message cannot be held; QQ is asked for it again", err)
+			rc.once.Warn(ctx, "hold", "a message cannot be held; QQ is asked for it again", "err", err)
 		}
 		return socketPause(err)
 	}

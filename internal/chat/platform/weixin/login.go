@@ -209,7 +209,7 @@ func (s *scan) redirect(ctx context.Context, host string) {
 		host = "https://" + host
 	}
 	if host = strings.TrimRight(host, "/"); !s.bot.o.trusts(host) {
-		s.bot.warn(ctx, "redirect", "the service named an address that is not WeChat's; it is not used", "address", host)
+		s.bot.once.Warn(ctx, "redirect", "the service named an address that is not WeChat's; it is not used", "address", host)
 		return
 	}
 	s.base = host
@@ -229,7 +229,7 @@ func (s *scan) confirm(ctx context.Context, st status) error {
 		if o.trusts(st.Base) {
 			fresh.BaseURL = st.Base
 		} else {
-			s.bot.warn(ctx, "base", "the service named an address that is not WeChat's; it is not used", "address", st.Base)
+			s.bot.once.Warn(ctx, "base", "the service named an address that is not WeChat's; it is not used", "address", st.Base)
 		}
 	}
 	if s.old.Token == fresh.Token { // nothing has changed
