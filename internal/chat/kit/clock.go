@@ -17,6 +17,11 @@ func (c *Clock) Learn(answer http.Header, now time.Time) {
 	}
 }
 
+// There is what the platform's clock shows at a time of ours.
+func (c *Clock) There(at time.Time) time.Time {
+	return at.Add(-time.Duration(c.behind.Load()))
+}
+
 // Here is what our clock showed at a time of the platform's.
 func (c *Clock) Here(at time.Time) time.Time {
 	if at.IsZero() {

@@ -23,6 +23,9 @@ func TestClock(t *testing.T) {
 		if got := c.Here(at); !got.Equal(now) {
 			t.Errorf("after an answer of %q: %v, want %v", date, got, now)
 		}
+		if got := c.There(now); !got.Equal(at) {
+			t.Errorf("after an answer of %q it is %v there, want %v", date, got, at)
+		}
 	}
 	if !c.Here(time.Time{}).IsZero() {
 		t.Error("no time becomes one")

@@ -105,10 +105,17 @@ func (r *Received) save(ctx context.Context, store *media.Store) (bus.Media, err
 	return store.Save(ctx, r.Name, body)
 }
 
-// Download opens what a request gets. Its errors do not show the address, which
+// Download opens what an address has. Its errors do not show the address, which
 // may be all that is needed to read the file; one is Permanent if the server
 // would say the same again.
-func Download(h *http.Client, req *http.Request) (*http.Response, error) {
+func Download(ctx context.Context, h *http.Client, address string, head http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, chat.Permanent(fmt.Errorf("the address of the file is not one: %w", httpsafe.WithoutURL(err)))
+	}
+	for name, values := range head {
+		req.Header[name] = values
+	}
 	res, err := h.Do(req) //nolint:gosec // the client refuses private addresses, unless the host is the platform's
 	if err != nil {
 		return nil, fmt.Errorf("download from %s: %w", req.URL.Host, httpsafe.WithoutURL(err))
@@ -124,24 +131,46 @@ func Download(h *http.Client, req *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// ClientFor is the client for an address of a file: a host of the platform is
-// reached like its API at base, others only where strangers may send us.
-func ClientFor(d chat.Deps, address, base string, own *http.Client, ours func(host string) bool) (*http.Client, error) {
+// Origin is where a platform keeps the files of messages. They are reached like its
+// API; files elsewhere only where strangers may send us, by Deps.Fetch.
+type Origin struct {
+	Client *http.Client
+	Bases  []string               // of the API
+	Ours   func(host string) bool // reports whether a host is the platform's; asked for https only
+	Head   http.Header            // of requests
+}
+
+// Has reports whether an address is the platform's.
+func (o *Origin) Has(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, chat.Permanent(httpsafe.WithoutURL(err))
+		return false
 	}
-	api, err := url.Parse(base)
+	for _, base := range o.Bases {
+		if api, err := url.Parse(base); err == nil && u.Host == api.Host && u.Scheme == api.Scheme {
+			return true
+		}
+	}
+	return u.Scheme == "https" && o.Ours(u.Hostname())
+}
+
+// Open opens a file by its address.
+func (o *Origin) Open(ctx context.Context, d chat.Deps, address string) (io.ReadCloser, error) {
+	h := o.Client
+	if !o.Has(address) {
+		if d.Fetch == nil {
+			return nil, chat.Permanent(errors.New("the file is not at the platform"))
+		}
+		var err error
+		if h, err = d.Fetch(); err != nil {
+			return nil, err
+		}
+	}
+	res, err := Download(ctx, h, address, o.Head)
 	if err != nil {
-		return nil, chat.Permanent(err)
+		return nil, err
 	}
-	if u.Host == api.Host && u.Scheme == api.Scheme || u.Scheme == "https" && ours(u.Hostname()) {
-		return own, nil
-	}
-	if d.Fetch == nil {
-		return nil, chat.Permanent(errors.New("the file is not at the platform"))
-	}
-	return d.Fetch()
+	return res.Body, nil
 }
 
 // keep notes a file. Words that could be made of a voice message stand for it.

@@ -63,16 +63,77 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 func TestDownload(t *testing.T) {
 	t.Parallel()
 	for status, permanent := range map[int]bool{0: false, 403: true, 404: true, 429: false, 503: false} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://files.example/a?key=secret", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := kit.Download(&http.Client{Transport: answers(status)}, req)
+		res, err := kit.Download(t.Context(), &http.Client{Transport: answers(status)}, "https://files.example/a?key=secret", nil)
 		if err == nil {
 			_ = res.Body.Close()
 		}
 		if err == nil || chat.IsPermanent(err) != permanent || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "files.example") {
 			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
+
+// What is not an address is not asked for, and not shown.
+func TestDownloadBadAddress(t *testing.T) {
+	t.Parallel()
+	res, err := kit.Download(t.Context(), &http.Client{Transport: answers(http.StatusOK)}, "https://files.example/\x7fsecret", nil)
+	if err == nil {
+		_ = res.Body.Close()
+	}
+	if !chat.IsPermanent(err) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// seen remembers which hosts were asked, and says yes.
+type seen struct{ hosts []string }
+
+func (s *seen) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.hosts = append(s.hosts, r.URL.Host+" "+r.Header.Get("User-Agent"))
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+// A file at the platform is reached like its API, also by a proxy; one elsewhere only
+// where strangers may send us.
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	for address, own := range map[string]bool{
+		"http://api.example:8080/f": true,
+		"https://cdn.example/f":     true,
+		"http://cdn.example/f":      false, // anyone on the way could answer
+		"http://api.example/f":      false,
+		"https://api.example:8080/": false,
+		"https://evil.example/f":    false,
+		"cdn.example/f":             false,
+	} {
+		platform := &seen{}
+		strangers := &seen{}
+		o := kit.Origin{
+			Client: &http.Client{Transport: platform},
+			Bases:  []string{"http://api.example:8080/v1", "::"},
+			Ours:   func(host string) bool { return host == "cdn.example" },
+			Head:   http.Header{"User-Agent": {"test"}},
+		}
+		if got := o.Has(address); got != own {
+			t.Errorf("%s: the platform's %v, want %v", address, got, own)
+		}
+		d := chat.Deps{Fetch: func() (*http.Client, error) { return &http.Client{Transport: strangers}, nil }}
+		if body, err := o.Open(t.Context(), d, address); err == nil {
+			_ = body.Close()
+		}
+		if asked := len(platform.hosts) > 0; asked != own {
+			t.Errorf("%s: asked like the API: %v, want %v (%v)", address, asked, own, strangers.hosts)
+		}
+		if own && !strings.HasSuffix(platform.hosts[0], " test") {
+			t.Errorf("%s: asked %q", address, platform.hosts)
+		}
+
+		body, err := o.Open(t.Context(), chat.Deps{}, address)
+		if err == nil {
+			_ = body.Close()
+		}
+		if !own && !chat.IsPermanent(err) {
+			t.Errorf("%s: without a way to others the error is %v", address, err)
 		}
 	}
 }

@@ -1,10 +1,12 @@
 // Package kit has what chat platforms share: it hides how what came in survives
-// a kill until the agent has it, how files are fetched and opened, how a webhook
-// is served, and how a program beside a channel lives and dies.
+// a kill until the agent has it, how files are fetched and opened, how an API is
+// called, how a webhook is served, and how a program beside a channel lives and
+// dies.
 //
 // An Intake handles the events of a chat in order, and nothing that it holds is
 // lost. A Webhook has no call of Receive left when Serve returns, and a Child does
-// not outlive this process. Files are bounded in number, bytes and time.
+// not outlive this process. Files are bounded in number, bytes and time. The errors
+// of a REST show neither addresses nor tokens.
 package kit
 
 import (

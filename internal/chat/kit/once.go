@@ -4,29 +4,41 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/base/recent"
 )
 
-// Once logs each cause of trouble once. A platform that sends something wrong sends it
-// with every message, and would fill the log.
+// causesMost is how many causes are remembered. One that was forgotten is logged again.
+const causesMost = 1000
+
+// Once logs each cause of trouble once, so that what a platform repeats does not fill the
+// log. Safe for concurrent use.
 type Once struct {
 	log *slog.Logger
 
-	mu     sync.Mutex
-	logged map[string]bool // by cause
+	mu   sync.Mutex // makes the look and the note one step
+	told *recent.Map[string, bool]
 }
 
-// NewOnce makes a Once that has logged nothing.
+// NewOnce begins without a cause.
 func NewOnce(log *slog.Logger) *Once {
-	return &Once{log: log, logged: map[string]bool{}}
+	return &Once{log: log, told: recent.New[string, bool](causesMost)}
 }
 
-// Warn logs what happened, unless something of the same cause was logged before.
-func (o *Once) Warn(ctx context.Context, cause, what string, err error) {
-	o.mu.Lock()
-	before := o.logged[cause]
-	o.logged[cause] = true
-	o.mu.Unlock()
-	if !before {
-		o.log.WarnContext(ctx, "a problem that is logged once", "what", what, "err", err)
+// Warn logs a message if the cause is new.
+func (o *Once) Warn(ctx context.Context, cause, message string, args ...any) {
+	if o.first(cause) {
+		o.log.WarnContext(ctx, message, args...) //nolint:sloglint // a constant of the caller
 	}
+}
+
+// first reports whether a cause is new, and remembers it.
+func (o *Once) first(cause string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.told.Has(cause) {
+		return false
+	}
+	o.told.Put(cause, true)
+	return true
 }

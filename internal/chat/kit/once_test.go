@@ -2,22 +2,32 @@ package kit_test
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
+// Each cause is logged the first time, whoever finds it.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	once := kit.NewOnce(slog.New(slog.NewTextHandler(&log, nil)))
-	once.Warn(t.Context(), "shape", "first", errors.New("a"))
-	once.Warn(t.Context(), "shape", "second", errors.New("b"))
-	once.Warn(t.Context(), "size", "third", errors.New("c"))
-	if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "first") || !strings.Contains(got, "third") {
-		t.Errorf("the log is %q, want one line of each cause", got)
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			for cause := range 3 {
+				once.Warn(t.Context(), strconv.Itoa(cause), "trouble", "with", cause)
+			}
+		})
+	}
+	wg.Wait()
+	for cause := range 3 {
+		if n := strings.Count(log.String(), "msg=trouble with="+strconv.Itoa(cause)); n != 1 {
+			t.Errorf("cause %d is logged %d times:\n%s", cause, n, &log)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,7 +39,11 @@ const (
 
 // cards are those that this process shows.
 type cards struct {
-	trouble *kit.Once
+	deps  chat.Deps
+	o     *options
+	calls *client
+	once  *kit.Once     // logs trouble
+	more  chan struct{} // holds something when there is more in left
 
 	mu      sync.Mutex
 	loaded  bool
@@ -49,16 +52,18 @@ type cards struct {
 	unsure  map[string]string // answer -> card that is perhaps delivered, without a text
 	refused map[string]int    // card -> how often its text was refused in a row
 	off     time.Time         // no card is tried before
-	more    chan struct{}     // there is more in left
 }
 
-func newCards(log *slog.Logger) *cards {
+func newCards(d chat.Deps, o *options, calls *client) *cards {
 	return &cards{
-		trouble: kit.NewOnce(log),
+		deps:    d,
+		o:       o,
+		calls:   calls,
+		more:    make(chan struct{}, 1),
 		open:    map[string]string{},
 		unsure:  map[string]string{},
 		refused: map[string]int{},
-		more:    make(chan struct{}, 1),
+		once:    kit.NewOnce(d.Log),
 	}
 }
 
@@ -68,24 +73,23 @@ type cardFacts struct {
 }
 
 // load reads which cards another process left. The caller holds the lock.
-func (b *bot) load() error {
-	if b.cards.loaded {
+func (c *cards) load() error {
+	if c.loaded {
 		return nil
 	}
 	var f cardFacts
-	if err := b.deps.State.Load(&f); err != nil {
+	if err := c.deps.State.Load(&f); err != nil {
 		return err
 	}
-	b.cards.left, b.cards.loaded = f.Cards, true
+	c.left, c.loaded = f.Cards, true
 	return nil
 }
 
 // change changes which cards are open, here and on disk.
-func (b *bot) change(do func(c *cards)) error {
-	c := b.cards
+func (c *cards) change(do func(c *cards)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := b.load(); err != nil {
+	if err := c.load(); err != nil {
 		return err
 	}
 	do(c)
@@ -94,23 +98,23 @@ func (b *bot) change(do func(c *cards)) error {
 		f.Cards = append(f.Cards, id)
 	}
 	slices.Sort(f.Cards)
-	return b.deps.State.Save(f)
+	return c.deps.State.Save(f)
 }
 
 // answerOf is what a card is about.
 func answerOf(r bus.Route) string { return r.ChatID + " " + r.MessageID }
 
-// sendCard shows the beginning of an answer in a card. False: it is for a
+// send shows the beginning of an answer in a card. False: it is for a
 // message. A card that DingTalk does not take leaves the answer to one message at
 // its end, which is what no id means.
-func (b *bot) sendCard(ctx context.Context, out bus.Outbound) (id string, ok bool, err error) {
-	if b.o.CardTemplateID == "" {
+func (c *cards) send(ctx context.Context, out bus.Outbound) (id string, ok bool, err error) {
+	if c.o.CardTemplateID == "" {
 		return "", false, nil
 	}
 	grows := out.Kind == bus.Delta || out.Kind == bus.Message && out.StreamID != ""
-	c, answer := b.cards, answerOf(out.Route)
+	answer := answerOf(out.Route)
 	c.mu.Lock()
-	off := b.deps.Now().Before(c.off)
+	off := c.deps.Now().Before(c.off)
 	id = c.unsure[answer]
 	c.mu.Unlock()
 	again := id != ""
@@ -120,11 +124,11 @@ func (b *bot) sendCard(ctx context.Context, out bus.Outbound) (id string, ok boo
 
 	if !again {
 		id = "nanobot-" + rand.Text()
-		if err := b.change(func(c *cards) { c.open[id], c.unsure[answer] = answer, id }); err != nil {
+		if err := c.change(func(c *cards) { c.open[id], c.unsure[answer] = answer, id }); err != nil {
 			return "", true, err
 		}
 	}
-	err = b.begin(ctx, id, out, again)
+	err = c.begin(ctx, id, out, again)
 	if grows && err != nil && !chat.IsPermanent(err) {
 		return "", true, err // the next try takes this card
 	}
@@ -134,28 +138,28 @@ func (b *bot) sendCard(ctx context.Context, out bus.Outbound) (id string, ok boo
 	if err == nil {
 		return id, true, nil
 	}
-	b.deps.Log.DebugContext(ctx, "an answer is not shown in a card", "err", err)
-	return "", grows, b.leave(func(card, _ string) bool { return card == id })
+	c.deps.Log.DebugContext(ctx, "an answer is not shown in a card", "err", err)
+	return "", grows, c.leave(func(card, _ string) bool { return card == id })
 }
 
 // begin delivers a card with its first text. Again says that this was tried
 // before, and the card is perhaps there.
-func (b *bot) begin(ctx context.Context, id string, out bus.Outbound, again bool) error {
-	err := b.deliver(ctx, id, out)
+func (c *cards) begin(ctx context.Context, id string, out bus.Outbound, again bool) error {
+	err := c.deliver(ctx, id, out)
 	switch e := refusal(err); {
 	case err == nil:
 	case e == nil, e.limited(), e.Status/100 == 5:
-		return b.classify(err)
+		return c.calls.classify(err)
 	case !again:
-		b.cardRefused(ctx, err)
+		c.notTaken(ctx, err)
 		return chat.Permanent(err)
 	}
-	return b.fill(ctx, id, out, out.Kind != bus.Delta)
+	return c.fill(ctx, id, out, out.Kind != bus.Delta)
 }
 
 // leave gives cards up: they are finished with what they say.
-func (b *bot) leave(which func(card, answer string) bool) error {
-	err := b.change(func(c *cards) {
+func (c *cards) leave(which func(card, answer string) bool) error {
+	err := c.change(func(c *cards) {
 		for card, answer := range c.open {
 			if which(card, answer) {
 				delete(c.open, card)
@@ -165,25 +169,25 @@ func (b *bot) leave(which func(card, answer string) bool) error {
 		c.left = c.left[max(0, len(c.left)-leftMost):]
 	})
 	select {
-	case b.cards.more <- struct{}{}:
+	case c.more <- struct{}{}:
 	default: // it was told already
 	}
 	return err
 }
 
 // deliver makes a card and shows it in a chat.
-func (b *bot) deliver(ctx context.Context, id string, out bus.Outbound) error {
-	body := b.newCard(id)
+func (c *cards) deliver(ctx context.Context, id string, out bus.Outbound) error {
+	body := c.newCard(id)
 	forward := map[string]bool{"supportForward": true}
 	if group, ok := strings.CutPrefix(out.Route.ChatID, groupPrefix); ok {
-		model := map[string]any{"robotCode": b.o.ClientID}
+		model := map[string]any{"robotCode": c.o.ClientID}
 		if staff := out.Meta[metaSender]; staff != "" && out.ReplyTo != "" {
 			model["atUserIds"] = map[string]string{staff: or(out.Meta[metaName], staff)}
 		}
 		body["openSpaceId"], body["imGroupOpenSpaceModel"], body["imGroupOpenDeliverModel"] = "dtv1.card//IM_GROUP."+group, forward, model
 	} else {
 		body["openSpaceId"], body["imRobotOpenSpaceModel"] = "dtv1.card//IM_ROBOT."+out.Route.ChatID, forward
-		body["imRobotOpenDeliverModel"] = map[string]string{"spaceType": "IM_ROBOT", "robotCode": b.o.ClientID}
+		body["imRobotOpenDeliverModel"] = map[string]string{"spaceType": "IM_ROBOT", "robotCode": c.o.ClientID}
 	}
 	var a struct {
 		Result struct {
@@ -194,7 +198,7 @@ func (b *bot) deliver(ctx context.Context, id string, out bus.Outbound) error {
 		} `json:"result"`
 	}
 	const path = "/v1.0/card/instances/createAndDeliver"
-	if err := b.calls.do(ctx, path, body, &a); err != nil {
+	if err := c.calls.do(ctx, path, body, &a); err != nil {
 		return err
 	}
 	for _, d := range a.Result.Deliveries {
@@ -206,16 +210,15 @@ func (b *bot) deliver(ctx context.Context, id string, out bus.Outbound) error {
 }
 
 // newCard is a card without a text.
-func (b *bot) newCard(id string) map[string]any {
+func (c *cards) newCard(id string) map[string]any {
 	return map[string]any{
-		"cardTemplateId": b.o.CardTemplateID, "outTrackId": id, "userIdType": 1, "callbackType": "STREAM",
-		"cardData": map[string]any{"cardParamMap": map[string]string{b.o.CardContentKey: "", "flowStatus": flowBegun}},
+		"cardTemplateId": c.o.CardTemplateID, "outTrackId": id, "userIdType": 1, "callbackType": "STREAM",
+		"cardData": map[string]any{"cardParamMap": map[string]string{c.o.CardContentKey: "", "flowStatus": flowBegun}},
 	}
 }
 
 // fill makes a card say something.
-func (b *bot) fill(ctx context.Context, id string, out bus.Outbound, final bool) error {
-	c := b.cards
+func (c *cards) fill(ctx context.Context, id string, out bus.Outbound, final bool) error {
 	c.mu.Lock()
 	_, writing := c.open[id]
 	c.mu.Unlock()
@@ -225,53 +228,53 @@ func (b *bot) fill(ctx context.Context, id string, out bus.Outbound, final bool)
 	}
 	var err error
 	if writing {
-		err = b.stream(ctx, id, words, final)
+		err = c.stream(ctx, id, words, final)
 	}
 	if e := refusal(err); !writing || e != nil && !e.limited() {
 		// It is finished already, or may not be streamed: its data can be set all the same.
 		if err != nil {
-			b.cards.trouble.Warn(ctx, "streaming", "DingTalk does not stream the text of an AI card; the card is updated as a whole", err)
+			c.once.Warn(ctx, "streaming", "DingTalk does not stream the text of an AI card; the card is updated as a whole", "err", err)
 		}
-		err = b.set(ctx, id, map[string]string{b.o.CardContentKey: words, "flowStatus": flow})
+		err = c.set(ctx, id, map[string]string{c.o.CardContentKey: words, "flowStatus": flow})
 	}
 	if err != nil {
-		return b.unfilled(id, err)
+		return c.unfilled(id, err)
 	}
 	c.mu.Lock()
 	delete(c.refused, id)
 	c.mu.Unlock()
 	if final && writing {
-		return b.change(func(c *cards) { delete(c.open, id) })
+		return c.change(func(c *cards) { delete(c.open, id) })
 	}
 	return nil
 }
 
 // unfilled is the error of a text that a card did not take. One that DingTalk
 // refuses again and again is for a message.
-func (b *bot) unfilled(id string, err error) error {
+func (c *cards) unfilled(id string, err error) error {
 	e := refusal(err)
 	if e == nil || e.limited() {
-		return b.classify(err)
+		return c.calls.classify(err)
 	}
-	b.cards.mu.Lock()
-	defer b.cards.mu.Unlock()
-	if b.cards.refused[id]++; b.cards.refused[id] >= cardTries || e.Status/100 == 4 {
-		delete(b.cards.refused, id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused[id]++; c.refused[id] >= cardTries || e.Status/100 == 4 {
+		delete(c.refused, id)
 		return chat.Permanent(err)
 	}
 	return err
 }
 
 // stream writes the whole text of a card, as if it were typed.
-func (b *bot) stream(ctx context.Context, id, words string, final bool) error {
-	return b.calls.put(ctx, "/v1.0/card/streaming", map[string]any{
-		"outTrackId": id, "guid": rand.Text(), "key": b.o.CardContentKey, "content": words, "isFull": true, "isFinalize": final, "isError": false,
+func (c *cards) stream(ctx context.Context, id, words string, final bool) error {
+	return c.calls.put(ctx, "/v1.0/card/streaming", map[string]any{
+		"outTrackId": id, "guid": rand.Text(), "key": c.o.CardContentKey, "content": words, "isFull": true, "isFinalize": final, "isError": false,
 	})
 }
 
 // set changes variables of a card.
-func (b *bot) set(ctx context.Context, id string, values map[string]string) error {
-	return b.calls.put(ctx, "/v1.0/card/instances", map[string]any{
+func (c *cards) set(ctx context.Context, id string, values map[string]string) error {
+	return c.calls.put(ctx, "/v1.0/card/instances", map[string]any{
 		"outTrackId": id, "cardData": map[string]any{"cardParamMap": values}, "cardUpdateOptions": map[string]bool{"updateCardDataByKey": true},
 	})
 }
@@ -285,77 +288,77 @@ func cardText(out bus.Outbound) string {
 	return words
 }
 
-// cardRefused notes that DingTalk does not take a card. What is wrong with the
+// notTaken notes that DingTalk does not take a card. What is wrong with the
 // template or the permissions is so for all.
-func (b *bot) cardRefused(ctx context.Context, err error) {
+func (c *cards) notTaken(ctx context.Context, err error) {
 	e := refusal(err)
 	what := "DingTalk did not take an AI card; the answer is sent as a message"
 	switch {
 	case strings.HasPrefix(e.Code, "Forbidden.AccessDenied"):
 		what = "AI cards need the permissions " + e.scopes(cardScopes) + ": apply for them under Permissions of the app on https://open-dev.dingtalk.com and publish a version; until then answers are sent as messages"
 	case strings.Contains(strings.ToLower(e.Code), "template"):
-		what = fmt.Sprintf("DingTalk does not take the card template channels.%s.cardTemplateId: publish it on https://open-dev.dingtalk.com/fe/card, and give this app the right to use it; until then answers are sent as messages", b.deps.Name)
+		what = fmt.Sprintf("DingTalk does not take the card template channels.%s.cardTemplateId: publish it on https://open-dev.dingtalk.com/fe/card, and give this app the right to use it; until then answers are sent as messages", c.deps.Name)
 	default:
-		b.cards.trouble.Warn(ctx, e.Code, what, err)
+		c.once.Warn(ctx, e.Code, "AI cards are not used", "what", what, "err", err)
 		return
 	}
-	b.cards.mu.Lock()
-	b.cards.off = b.deps.Now().Add(cardsOff)
-	b.cards.mu.Unlock()
-	b.cards.trouble.Warn(ctx, e.Code, what, err)
+	c.mu.Lock()
+	c.off = c.deps.Now().Add(cardsOff)
+	c.mu.Unlock()
+	c.once.Warn(ctx, e.Code, "AI cards are not used", "what", what, "err", err)
 }
 
 // Edit implements chat.Streamer.
 func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool) error {
-	return b.fill(ctx, id, out, final)
+	return b.cards.fill(ctx, id, out, final)
 }
 
 // Erase implements chat.Streamer. A card cannot be removed: all that are left
 // of an answer are finished with what they say.
 func (b *bot) Erase(_ context.Context, route bus.Route, id string) error {
 	of := answerOf(route)
-	return errors.Join(errors.ErrUnsupported, b.leave(func(card, answer string) bool { return card == id || answer == of }))
+	return errors.Join(errors.ErrUnsupported, b.cards.leave(func(card, answer string) bool { return card == id || answer == of }))
 }
 
 // finishLeft finishes cards that nothing more is written into, until ctx ends.
-func (b *bot) finishLeft(ctx context.Context) {
+func (c *cards) finishLeft(ctx context.Context) {
 	for {
-		b.cards.mu.Lock()
-		err := b.load()
-		left := slices.Clone(b.cards.left)
-		b.cards.mu.Unlock()
+		c.mu.Lock()
+		err := c.load()
+		left := slices.Clone(c.left)
+		c.mu.Unlock()
 		for _, id := range left {
-			err = errors.Join(err, b.finish(ctx, id))
+			err = errors.Join(err, c.finish(ctx, id))
 		}
 		var again <-chan time.Time
 		if err != nil {
-			b.deps.Log.DebugContext(ctx, "a card is not finished yet", "err", err)
+			c.deps.Log.DebugContext(ctx, "a card is not finished yet", "err", err)
 			again = time.After(leftEvery)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.cards.more:
+		case <-c.more:
 		case <-again:
 		}
 	}
 }
 
 // finish finishes a card that was left. One that DingTalk refuses is forgotten.
-func (b *bot) finish(ctx context.Context, id string) error {
-	err := b.set(ctx, id, map[string]string{"flowStatus": flowFinished})
+func (c *cards) finish(ctx context.Context, id string) error {
+	err := c.set(ctx, id, map[string]string{"flowStatus": flowFinished})
 	if e := refusal(err); err != nil && (e == nil || e.limited() || e.Status/100 == 5) {
 		return err
 	}
-	return b.change(func(c *cards) { c.left = slices.DeleteFunc(c.left, func(s string) bool { return s == id }) })
+	return c.change(func(c *cards) { c.left = slices.DeleteFunc(c.left, func(s string) bool { return s == id }) })
 }
 
-// tryCard makes a card that is not delivered, and finishes it.
-func (b *bot) tryCard(ctx context.Context) chat.Check {
+// try makes a card that is not delivered, and finishes it.
+func (c *cards) try(ctx context.Context) chat.Check {
 	id := "nanobot-" + rand.Text()
-	err := b.calls.do(ctx, "/v1.0/card/instances", b.newCard(id), nil)
+	err := c.calls.do(ctx, "/v1.0/card/instances", c.newCard(id), nil)
 	if err == nil {
-		err = b.stream(ctx, id, "-", true)
+		err = c.stream(ctx, id, "-", true)
 	}
 	if err == nil {
 		return chat.Check{Name: "card", OK: true}

@@ -36,17 +36,17 @@ func isGroup(r bus.Route) bool { return strings.HasPrefix(r.ChatID, groupPrefix)
 
 // bot is the channel.
 type bot struct {
-	deps  chat.Deps
-	o     *options
-	calls *client
-	told  *recent.Map[string, time.Time]     // people who were told that the bot works in groups
-	talks *recent.Map[string, string]        // message -> its conversation
-	marks *recent.Map[string, chan struct{}] // messages with our reaction; closed when it is set
-	cards *cards
-	ping  time.Duration // between two pings
-	quiet time.Duration // longest silence of a connection
-	limit time.Duration // pause after too many messages
-	run   sync.Mutex    // one Run at a time
+	deps   chat.Deps
+	o      *options
+	calls  *client
+	origin kit.Origin                         // of files, and of the addresses for replies
+	told   *recent.Map[string, time.Time]     // people who were told that the bot works in groups
+	talks  *recent.Map[string, string]        // message -> its conversation
+	marks  *recent.Map[string, chan struct{}] // messages with our reaction; closed when it is set
+	cards  *cards
+	ping   time.Duration // between two pings
+	quiet  time.Duration // longest silence of a connection
+	run    sync.Mutex    // one Run at a time
 }
 
 // Driver is the platform.
@@ -72,17 +72,22 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+	calls := newClient(o, h, d.Now)
 	return &bot{
 		deps:  d,
 		o:     o,
-		calls: newClient(o, h, d.Now),
+		calls: calls,
+		origin: kit.Origin{
+			Client: h,
+			Bases:  []string{o.APIBaseURL, o.OAPIBaseURL},
+			Ours:   atDingTalk,
+		},
 		told:  recent.New[string, time.Time](1000),
 		talks: recent.New[string, string](1000),
 		marks: recent.New[string, chan struct{}](1000),
-		cards: newCards(d.Log),
+		cards: newCards(d, o, calls),
 		ping:  pingEvery,
 		quiet: silence,
-		limit: limitPause,
 	}, nil
 }
 
@@ -98,7 +103,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.public.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.o.ClientID); err != nil {
 		return err
 	}
@@ -106,7 +111,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return err
 	}
 	defer b.beside(ctx)()
-	rc := &receiver{bot: b, submit: submit, trouble: kit.NewOnce(b.deps.Log)}
+	rc := &receiver{bot: b, submit: submit, once: kit.NewOnce(b.deps.Log)}
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
@@ -116,7 +121,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 
 	s := &stream{bot: b, rc: rc}
 	return socket.Run(ctx, socket.Options{
-		Client:  b.calls.http,
+		Client:  b.calls.public.Client,
 		Dial:    s.dial,
 		Open:    s.open,
 		Receive: s.receive,
@@ -130,7 +135,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 func (b *bot) beside(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	work.Go(func() { b.finishLeft(ctx) })
+	work.Go(func() { b.cards.finishLeft(ctx) })
 	return func() { cancel(); work.Wait() }
 }
 
@@ -144,16 +149,16 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if !ok {
 		return chat.Report{}, errors.New("not a DingTalk channel")
 	}
-	defer b.calls.http.CloseIdleConnections()
-	if _, err := b.calls.bearer(ctx); err != nil {
-		return chat.Report{}, b.explained(err)
+	defer b.calls.public.Client.CloseIdleConnections()
+	if _, err := b.calls.tokens.Get(ctx, ""); err != nil {
+		return chat.Report{}, explained(err, b.deps.Name)
 	}
 	if _, err := b.calls.place(ctx); err != nil {
-		return chat.Report{}, b.explained(err)
+		return chat.Report{}, explained(err, b.deps.Name)
 	}
 	report := chat.Report{Identity: b.o.ClientID, Checks: []chat.Check{{Name: "secret", OK: true}, {Name: "stream", OK: true}}}
 	if b.o.CardTemplateID != "" {
-		report.Checks = append(report.Checks, b.tryCard(ctx))
+		report.Checks = append(report.Checks, b.cards.try(ctx))
 	}
 	return report, nil
 }

@@ -7,13 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
@@ -99,54 +96,19 @@ func (f *files) once(ctx context.Context, code, name string) (saved bus.Media, a
 	}
 	body := map[string]string{"downloadCode": code, "robotCode": f.bot.o.ClientID}
 	if err := f.bot.calls.do(ctx, "/v1.0/robot/messageFiles/download", body, &a); err != nil {
-		return bus.Media{}, !chat.IsPermanent(f.bot.classify(err)), err
+		return bus.Media{}, !chat.IsPermanent(f.bot.calls.classify(err)), err
 	}
-	h, err := f.bot.clientFor(a.URL)
+	content, err := f.bot.origin.Open(ctx, f.bot.deps, a.URL)
 	if err != nil {
-		return bus.Media{}, false, err
+		return bus.Media{}, !chat.IsPermanent(err), err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
-	if err != nil {
-		return bus.Media{}, false, httpsafe.WithoutURL(err)
-	}
-	res, err := h.Do(req)
-	if err != nil {
-		return bus.Media{}, true, httpsafe.WithoutURL(err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		return bus.Media{}, res.StatusCode/100 == 5 || res.StatusCode == http.StatusTooManyRequests, fmt.Errorf("download: HTTP status %d", res.StatusCode)
-	}
-	saved, err = f.bot.deps.Media.Save(ctx, name, res.Body)
+	defer content.Close() //nolint:errcheck // read only
+	saved, err = f.bot.deps.Media.Save(ctx, name, content)
 	return saved, true, err
 }
 
-// ours reports whether an address is DingTalk's own.
-func (b *bot) ours(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil {
-		return false
-	}
-	for _, base := range []string{b.o.APIBaseURL, b.o.OAPIBaseURL} {
-		if own, err := url.Parse(base); err == nil && own.Host == u.Host && own.Scheme == u.Scheme {
-			return true
-		}
-	}
-	host := u.Hostname()
-	return u.Scheme == "https" && (strings.HasSuffix(host, ".dingtalk.com") || strings.HasSuffix(host, ".dingtalk.io"))
-}
-
-// clientFor is the client that fetches a file: DingTalk's own hosts are reached
-// like its API, by the proxy of the section; others only where strangers may send
-// us.
-func (b *bot) clientFor(address string) (*http.Client, error) {
-	if b.ours(address) {
-		return b.calls.http, nil
-	}
-	if b.deps.Fetch == nil {
-		return nil, errors.New("the file is not at DingTalk")
-	}
-	return b.deps.Fetch()
+func atDingTalk(host string) bool {
+	return strings.HasSuffix(host, ".dingtalk.com") || strings.HasSuffix(host, ".dingtalk.io")
 }
 
 // sendFile uploads a file and sends it.
@@ -156,10 +118,11 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	name, reader := f.Name, io.Reader(f)
+	name := f.Name
+	content := f.SectionReader
 	ext := strings.ToLower(strings.TrimPrefix(filepath.Ext(name), "."))
 	if ext == "htm" || ext == "html" || strings.HasPrefix(f.MIME, "text/html") { // DingTalk refuses them
-		if reader, err = zipped(name, f); err != nil {
+		if content, err = zipped(name, f); err != nil {
 			return "", err
 		}
 		name, ext = strings.TrimSuffix(name, filepath.Ext(name))+".zip", "zip"
@@ -169,9 +132,9 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if f.Kind == kit.ImageFile && (f.MIME == "image/png" || f.MIME == "image/jpeg" || f.MIME == "image/gif" || f.MIME == "image/bmp" || f.MIME == "image/webp") {
 		kind = "image"
 	}
-	id, err := b.calls.upload(ctx, kind, name, reader)
+	id, err := b.calls.upload(ctx, kind, name, content, content.Size())
 	if err != nil {
-		return "", b.classify(err)
+		return "", b.calls.classify(err)
 	}
 	if kind == "image" {
 		return b.push(ctx, out.Route, "sampleImageMsg", map[string]string{"photoURL": id})
@@ -186,12 +149,13 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 }
 
 // zipped is an archive with one file.
-func zipped(name string, r io.Reader) (io.Reader, error) {
+func zipped(name string, r io.Reader) (*io.SectionReader, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	f, err := w.Create(name)
 	if err == nil {
 		_, err = io.Copy(f, r)
 	}
-	return &b, errors.Join(err, w.Close())
+	err = errors.Join(err, w.Close())
+	return io.NewSectionReader(bytes.NewReader(b.Bytes()), 0, int64(b.Len())), err
 }

@@ -92,10 +92,10 @@ func (c *content) UnmarshalJSON(data []byte) error {
 
 // receiver makes messages for the agent of what comes during one Run.
 type receiver struct {
-	bot     *bot
-	submit  chat.Submit
-	in      *kit.Intake[message]
-	trouble *kit.Once
+	bot    *bot
+	submit chat.Submit
+	in     *kit.Intake[message]
+	once   *kit.Once // logs trouble
 }
 
 // take holds a message and reports whether its frame may be confirmed. One that
@@ -103,7 +103,7 @@ type receiver struct {
 func (rc *receiver) take(ctx context.Context, f frame) bool {
 	var m message
 	if err := json.Unmarshal([]byte(f.Data), &m); err != nil {
-		rc.trouble.Warn(ctx, "message", "a message of DingTalk cannot be read", err)
+		rc.once.Warn(ctx, "message", "a message of DingTalk cannot be read", "err", err)
 		return true
 	}
 	v, ok := rc.visitor(&m)
@@ -111,7 +111,7 @@ func (rc *receiver) take(ctx context.Context, f frame) bool {
 		return true
 	}
 	if err := rc.in.Hold(ctx, v.Route.ChatID, m.ID, m); err != nil {
-		rc.trouble.Warn(ctx, "hold", "a message cannot be held; DingTalk sends it again", err)
+		rc.once.Warn(ctx, "hold", "a message cannot be held; DingTalk sends it again", "err", err)
 		return false
 	}
 	return true
@@ -161,7 +161,7 @@ func (rc *receiver) handle(ctx context.Context, m message) error {
 		"message_id": m.ID, "conversation_id": m.Conversation, "conversation_type": m.Kind, "platform": "dingtalk",
 		metaSender: m.StaffID, metaName: v.Name,
 	}
-	if m.Webhook != "" && rc.bot.ours(m.Webhook) {
+	if m.Webhook != "" && rc.bot.origin.Has(m.Webhook) {
 		meta[metaWebhook], meta[metaExpires] = m.Webhook, strconv.FormatInt(m.WebhookExpires, 10)
 	}
 	if v.Direct && rc.bot.o.DisablePrivateChat {

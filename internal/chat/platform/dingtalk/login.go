@@ -8,21 +8,20 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
 	pollEvery  = 3 * time.Second
 	codeLife   = 2 * time.Hour
 	codesMost  = 3 // that are shown one after the other
+	everyMost  = time.Minute
 	reasonMost = 200
 
 	scanNote = "Scan the code with DingTalk on the phone and confirm. That creates an app with a bot in your organisation."
 	oldNote  = "The code has expired; this is a new one. "
 )
-
-var errExpired = errors.New("the QR code expired before it was confirmed; try again")
 
 // registration is what DingTalk says while an app is being made.
 type registration struct {
@@ -53,20 +52,15 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 		return chat.Result{}, err
 	}
 	defer h.CloseIdleConnections()
-	c := newClient(o, h, d.Now)
-	note := scanNote
-	for range codesMost {
-		made, err := c.register(ctx, o.LoginSource, p, note)
-		if errors.Is(err, errExpired) {
-			note = oldNote + scanNote
-			continue
-		}
-		if err != nil {
-			return chat.Result{}, fmt.Errorf("make an app: %w", err)
-		}
-		return chat.Result{Identity: made.ID, Patch: o.patch(made)}, nil
+	s := &signIn{calls: newClient(o, h, d.Now), now: d.Now}
+	err = kit.QR{Dialog: p, Now: d.Now, Codes: codesMost, Show: s.show}.Run(ctx)
+	switch {
+	case errors.Is(err, kit.ErrExpired):
+		return chat.Result{}, err
+	case err != nil:
+		return chat.Result{}, fmt.Errorf("make an app: %w", err)
 	}
-	return chat.Result{}, errExpired
+	return chat.Result{Identity: s.made.ID, Patch: o.patch(s.made)}, nil
 }
 
 // patch is what a new app means for the section. It may be one of another
@@ -84,54 +78,65 @@ func (o *options) patch(made registration) map[string]any {
 	return patch
 }
 
-// register shows one code and waits until it is used or has expired.
-func (c *client) register(ctx context.Context, source string, p chat.Dialog, note string) (registration, error) {
+// signIn makes an app by a QR code.
+type signIn struct {
+	calls *client
+	now   func() time.Time
+	made  registration // after the code was confirmed
+}
+
+// show begins a registration.
+func (s *signIn) show(ctx context.Context, n int) (kit.Code, error) {
+	source := s.calls.o.LoginSource
 	var begun registration
-	err := c.post(ctx, c.oapi+"/app/registration/init", "", map[string]string{"source": source}, &begun)
+	err := s.post(ctx, "init", map[string]string{"source": source}, &begun)
 	if e := refusal(err); e != nil {
-		return begun, fmt.Errorf("DingTalk offers this only to programs that it knows, and it does not know loginSource %q (%w); create the app on https://open-dev.dingtalk.com and copy clientId and clientSecret", source, err)
+		return kit.Code{}, fmt.Errorf("DingTalk offers this only to programs that it knows, and it does not know loginSource %q (%w); create the app on https://open-dev.dingtalk.com and copy clientId and clientSecret", source, err)
 	}
 	if err == nil {
-		err = c.post(ctx, c.oapi+"/app/registration/begin", "", map[string]string{"nonce": begun.Nonce}, &begun)
+		err = s.post(ctx, "begin", map[string]string{"nonce": begun.Nonce}, &begun)
 	}
 	if err == nil && (begun.Device == "" || begun.Complete == "") {
 		err = errors.New("DingTalk names no code to scan")
 	}
 	if err != nil {
-		return begun, err
+		return kit.Code{}, err
 	}
 
-	every, life := time.Duration(begun.Interval)*time.Second, time.Duration(begun.Expires)*time.Second
-	if every <= 0 || every > time.Minute {
-		every = pollEvery
+	note := scanNote
+	if n > 0 {
+		note = oldNote + scanNote
 	}
-	if life <= 0 || life > codeLife {
-		life = codeLife
+	ends := s.now().Add(kit.Seconds(begun.Expires, codeLife, codeLife))
+	return kit.Code{
+		Step:  chat.Step{QR: begun.Complete, URL: begun.Complete, Note: note, Expires: ends},
+		Every: kit.Seconds(begun.Interval, pollEvery, everyMost),
+		Poll:  func(ctx context.Context) (kit.Scan, error) { return s.poll(ctx, begun.Device) },
+	}, nil
+}
+
+// poll asks what became of a code. Without an answer it goes on waiting.
+func (s *signIn) poll(ctx context.Context, device string) (kit.Scan, error) {
+	var got registration
+	err := s.post(ctx, "poll", map[string]string{"device_code": device}, &got)
+	if e := refusal(err); e != nil && !e.limited() {
+		return kit.ScanWaits, err
 	}
-	ends := c.now().Add(life)
-	p.Tell(chat.Step{QR: begun.Complete, URL: begun.Complete, Note: note, Expires: ends})
-	for c.now().Before(ends) {
-		if err := wait.For(ctx, every); err != nil {
-			return begun, err
+	switch got.Status {
+	case "SUCCESS":
+		if got.ID == "" || got.Secret == "" {
+			return kit.ScanWaits, errors.New("DingTalk confirmed the code without an app: create it on https://open-dev.dingtalk.com")
 		}
-		var got registration
-		err := c.post(ctx, c.oapi+"/app/registration/poll", "", map[string]string{"device_code": begun.Device}, &got)
-		if ctx.Err() != nil {
-			return got, ctx.Err()
-		}
-		if e := refusal(err); e != nil && !e.limited() {
-			return got, err
-		}
-		switch { // without an answer it goes on waiting
-		case got.Status == "SUCCESS" && (got.ID == "" || got.Secret == ""):
-			return got, errors.New("DingTalk confirmed the code without an app: create it on https://open-dev.dingtalk.com")
-		case got.Status == "SUCCESS":
-			return got, nil
-		case got.Status == "EXPIRED":
-			return got, errExpired
-		case got.Status == "FAIL":
-			return got, errors.New("it was refused on the phone: " + text.Label(or(got.Reason, "no reason is given"), reasonMost))
-		}
+		s.made = got
+		return kit.ScanConfirmed, nil
+	case "EXPIRED":
+		return kit.ScanExpired, nil
+	case "FAIL":
+		return kit.ScanWaits, errors.New("it was refused on the phone: " + text.Label(or(got.Reason, "no reason is given"), reasonMost))
 	}
-	return begun, errExpired
+	return kit.ScanWaits, nil
+}
+
+func (s *signIn) post(ctx context.Context, step string, body map[string]string, result *registration) error {
+	return s.calls.post(ctx, s.calls.o.OAPIBaseURL+"/app/registration/"+step, body, result)
 }

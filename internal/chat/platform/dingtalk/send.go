@@ -33,12 +33,12 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
-	if id, ok, err := b.sendCard(ctx, out); ok || err != nil {
+	if id, ok, err := b.cards.send(ctx, out); ok || err != nil {
 		return id, err
 	}
 	plain, words := render(out)
 	if webhook := b.webhook(out); webhook != "" {
-		err := b.classify(b.reply(ctx, webhook, out, plain, words))
+		err := b.calls.classify(b.reply(ctx, webhook, out, plain, words))
 		if !chat.IsPermanent(err) {
 			return "", err
 		}
@@ -58,7 +58,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 func (b *bot) webhook(out bus.Outbound) string {
 	address := out.Meta[metaWebhook]
 	ms, err := strconv.ParseInt(out.Meta[metaExpires], 10, 64)
-	if address == "" || err != nil || !b.ours(address) || b.deps.Now().Add(webhookMargin).After(time.UnixMilli(ms)) {
+	if address == "" || err != nil || !b.origin.Has(address) || b.deps.Now().Add(webhookMargin).After(time.UnixMilli(ms)) {
 		return ""
 	}
 	return address
@@ -77,7 +77,7 @@ func (b *bot) reply(ctx context.Context, webhook string, out bus.Outbound, plain
 	} else {
 		body["msgtype"], body["markdown"] = "markdown", map[string]string{"title": title(out.Text), "text": words}
 	}
-	return b.calls.post(ctx, webhook, "", body, nil)
+	return b.calls.post(ctx, webhook, body, nil)
 }
 
 // push sends a message by the API, which needs a permission.
@@ -99,11 +99,11 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 		Limited []string `json:"flowControlledStaffIdList"`
 	}
 	if err := b.calls.do(ctx, path, body, &a); err != nil {
-		return "", b.classify(err)
+		return "", b.calls.classify(err)
 	}
 	switch {
 	case len(a.Limited) > 0:
-		return "", chat.RateLimited(b.limit, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
+		return "", chat.RateLimited(b.calls.limit, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
 	case len(a.Invalid) > 0:
 		return "", chat.Permanent(fmt.Errorf("DingTalk does not know the person %s", to.ChatID))
 	}
@@ -192,7 +192,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 		b.marks.Put(route.MessageID, done)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reactTimeout)
 		defer cancel()
-		return b.classify(b.calls.do(ctx, "/v1.0/robot/emotion/reply", body, nil))
+		return b.calls.classify(b.calls.do(ctx, "/v1.0/robot/emotion/reply", body, nil))
 	}
 	set, ok := b.marks.Get(route.MessageID)
 	if !ok {
@@ -203,5 +203,5 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	case <-set:
 	case <-ctx.Done():
 	}
-	return b.classify(b.calls.do(ctx, "/v1.0/robot/emotion/recall", body, nil))
+	return b.calls.classify(b.calls.do(ctx, "/v1.0/robot/emotion/recall", body, nil))
 }

@@ -37,7 +37,7 @@ var errDisconnect = errors.New("DingTalk asks for another connection")
 // dial asks for a ticket, which is good for one connection.
 func (s *stream) dial(ctx context.Context) (socket.Target, error) {
 	p, err := s.bot.calls.place(ctx)
-	if err = s.bot.explained(err); chat.IsFatal(err) {
+	if err = explained(err, s.bot.deps.Name); chat.IsFatal(err) {
 		return socket.Target{}, socket.Fatal(err)
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *stream) open(context.Context, *socket.Conn) error {
 func (s *stream) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) error {
 	var f frame
 	if err := json.Unmarshal(raw.Data, &f); err != nil {
-		s.rc.trouble.Warn(ctx, "frame", "a frame of the stream cannot be read", err)
+		s.rc.once.Warn(ctx, "frame", "a frame of the stream cannot be read", "err", err)
 		return nil
 	}
 	switch {

@@ -48,7 +48,7 @@ func fixture(t *testing.T, fake *dingtalktest.Server, client string, changes map
 		Driver: Driver(),
 		Hasten: func(ch chat.Channel) {
 			if b, ok := ch.(*bot); ok {
-				b.limit = time.Second
+				b.calls.limit = time.Second
 			}
 		},
 		Section: func(c chat.Common) json.RawMessage {

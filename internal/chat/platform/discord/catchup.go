@@ -269,7 +269,7 @@ func (rc *receiver) catchUpWith(ctx context.Context, m *missed) error {
 		for _, raw := range page {
 			var one message
 			if err := json.Unmarshal(raw, &one); err != nil {
-				rc.trouble.Warn(ctx, "history", "a message of Discord cannot be read", err)
+				rc.trouble.Warn(ctx, "history", "a message of Discord cannot be read", "err", err)
 				continue
 			}
 			one.ChannelID, one.GuildID = m.channel, m.guild

@@ -80,7 +80,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	rc := &receiver{
 		bot:     b,
 		submit:  submit,
@@ -89,7 +89,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		read:    progress{log: b.deps.Log},
 		pause:   pause{behind: map[string]bool{}},
 	}
-	b.calls.revive()
+	b.calls.limits.revive()
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 
 	g := &gateway{bot: b, rc: rc}
 	return socket.Run(ctx, socket.Options{
-		Client: b.calls.http, Dial: g.dial, Open: g.open, Receive: g.receive, Lost: g.lost,
+		Client: b.calls.rest.Client, Dial: g.dial, Open: g.open, Receive: g.receive, Lost: g.lost,
 		Ping: -1, Silence: silence,
 	})
 }

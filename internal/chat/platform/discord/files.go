@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
@@ -28,27 +26,18 @@ func (a attachment) kind(m *message) kit.FileKind {
 // add fetches the files of a message; own says that its sender sent them, not
 // the person who is quoted.
 func (b *bot) add(ctx context.Context, files *kit.Files, m *message, own bool) {
+	origin := kit.Origin{
+		Client: b.calls.rest.Client,
+		Bases:  []string{b.o.APIBase},
+		Ours:   atDiscord,
+		Head:   http.Header{"User-Agent": {agent}},
+	}
 	for _, a := range m.Attachments {
 		r := kit.Received{Kind: a.kind(m), Name: cmp.Or(a.Filename, a.ID), Size: a.Size, Again: true}
 		if r.Kind == kit.VoiceFile && !own {
 			r.Kind = kit.AudioFile // anybody's words
 		}
-		r.Open = func(ctx context.Context) (io.ReadCloser, error) {
-			h, err := kit.ClientFor(b.deps, a.URL, b.o.APIBase, b.calls.http, atDiscord)
-			if err != nil {
-				return nil, err
-			}
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL, nil)
-			if err != nil {
-				return nil, chat.Permanent(httpsafe.WithoutURL(err))
-			}
-			req.Header.Set("User-Agent", agent)
-			res, err := kit.Download(h, req)
-			if err != nil {
-				return nil, err
-			}
-			return res.Body, nil
-		}
+		r.Open = func(ctx context.Context) (io.ReadCloser, error) { return origin.Open(ctx, b.deps, a.URL) }
 		files.Add(ctx, r)
 	}
 }

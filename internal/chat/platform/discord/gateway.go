@@ -152,7 +152,7 @@ func (g *gateway) send(ctx context.Context, c *socket.Conn, op int, d any) error
 // beat sends a heartbeat. One that is not answered before the next means that
 // the connection is only half open.
 func (g *gateway) beat(ctx context.Context, c *socket.Conn) error {
-	if g.bot.calls.dead() {
+	if g.bot.calls.limits.dead() {
 		return socket.Fatal(g.bot.badToken(errors.New("401 Unauthorized")))
 	}
 	if g.waiting.Swap(true) {
@@ -174,7 +174,7 @@ func (g *gateway) heartbeat(ctx context.Context, c *socket.Conn) error {
 func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) error {
 	var f frame
 	if err := json.Unmarshal(raw.Data, &f); err != nil {
-		g.rc.trouble.Warn(ctx, "frame", "a frame of the gateway is not JSON", err)
+		g.rc.trouble.Warn(ctx, "frame", "a frame of the gateway is not JSON", "err", err)
 		return nil
 	}
 	switch f.Op {
@@ -204,7 +204,7 @@ func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame)
 // the log once per kind.
 func decodeEvent[T any](ctx context.Context, g *gateway, f frame) (v T, ok bool) {
 	if err := json.Unmarshal(f.Data, &v); err != nil {
-		g.rc.trouble.Warn(ctx, f.Kind, "an event of Discord cannot be read: "+f.Kind, err)
+		g.rc.trouble.Warn(ctx, f.Kind, "an event of the gateway is ignored", "what", "an event of Discord cannot be read: "+f.Kind, "err", err)
 		return v, false
 	}
 	return v, true

@@ -76,7 +76,7 @@ func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
 		key += "." + m.Edited
 	}
 	if err := rc.in.Hold(ctx, m.ChannelID, key, e); err != nil {
-		rc.trouble.Warn(ctx, "hold", "a message cannot be held; its channel is read again later", err)
+		rc.trouble.Warn(ctx, "hold", "a message cannot be held; its channel is read again later", "err", err)
 		rc.fallBehind(ctx, m)
 		return
 	}

@@ -67,7 +67,7 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 		return
 	}
 	if err := rc.in.Hold(ctx, i.ChannelID, "i"+i.ID, event{Interaction: i}); err != nil {
-		rc.trouble.Warn(ctx, "hold interaction", "a command cannot be held", err)
+		rc.trouble.Warn(ctx, "hold interaction", "a command cannot be held", "err", err)
 		rc.side.Go(func() {
 			rc.reply(ctx, i, token, phrase.In(rc.language(i), "I have too much to do right now. Please try again in a minute."))
 		})

@@ -28,7 +28,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if !ok {
 		return chat.Report{}, errors.New("not a Discord channel")
 	}
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	var me user
 	if err := b.calls.do(ctx, call{method: http.MethodGet, path: "/users/@me"}, &me); err != nil {
 		if e := refusal(err); e != nil && e.Status == http.StatusUnauthorized {

@@ -1,39 +1,25 @@
 package discord
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime/multipart"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
-	callTimeout   = 30 * time.Second
 	uploadTimeout = 5 * time.Minute
 	maxAnswer     = 16 << 20 // bytes of one answer
 	agent         = "DiscordBot (https://github.com/nanobot-go/nanobot, 1)"
-
-	// Discord shuts an address out for a while after 10,000 refused calls in ten
-	// minutes. A tenth of it means that something is wrong.
-	refusedMost = 1000
-	refusedSpan = 10 * time.Minute
-
-	sameWindow = 250 * time.Millisecond // two answers that name the same end of a bucket differ by less
 )
 
 // The codes of errors that are told apart.
@@ -48,25 +34,8 @@ const (
 // client speaks the REST API. It keeps to the buckets that the answers name, so
 // that Discord has nothing to refuse.
 type client struct {
-	base  string // without a slash at the end
-	token httpsafe.Secret
-	http  *http.Client
-	now   func() time.Time
-
-	routes *recent.Map[string, string] // method and form of a path -> its bucket
-
-	mu      sync.Mutex
-	buckets map[string]*bucket // by bucket and channel
-	global  time.Time          // no call before
-	refused int                // calls since
-	since   time.Time
-	revoked bool // the token is not good any more
-}
-
-// bucket is how many calls are left until a time.
-type bucket struct {
-	left  int
-	reset time.Time
+	rest   kit.REST
+	limits *limits
 }
 
 // call is one request.
@@ -78,7 +47,22 @@ type call struct {
 }
 
 func newClient(base string, token httpsafe.Secret, h *http.Client, now func() time.Time) *client {
-	return &client{base: base, token: token, http: h, now: now, routes: recent.New[string, string](500), buckets: map[string]*bucket{}}
+	return &client{
+		rest: kit.REST{
+			Client: h,
+			Base:   base,
+			Token:  kit.Static(token),
+			Sign:   sign,
+			Judge:  judge,
+			Most:   maxAnswer,
+		},
+		limits: newLimits(now),
+	}
+}
+
+func sign(req *http.Request, token string) {
+	req.Header.Set("User-Agent", agent)
+	req.Header.Set("Authorization", "Bot "+token)
 }
 
 // apiError is a refusal by the REST API.
@@ -88,6 +72,8 @@ type apiError struct {
 	Code    int
 	Message string
 	After   time.Duration // with 429
+	Global  bool          // no call is taken before that
+	Shared  bool          // the limit is used up by others
 }
 
 func (e *apiError) Error() string {
@@ -152,16 +138,10 @@ func form(path string) (string, string) {
 func (c *client) do(ctx context.Context, k call, result any) error {
 	shape, major := form(k.path)
 	name := k.method + " " + shape
-	limit := callTimeout
-	if len(k.files) > 0 {
-		limit = uploadTimeout
-	}
 	for {
-		pause, err := c.take(name, major)
+		pause, err := c.limits.spend(name, major)
 		if err == nil && pause == 0 {
-			trying, cancel := context.WithTimeout(ctx, limit)
-			err = c.once(trying, k, name, major, result)
-			cancel()
+			err = c.once(ctx, k, name, major, result)
 			if e := refusal(err); e != nil && e.Status == http.StatusTooManyRequests {
 				pause = max(e.After, 50*time.Millisecond)
 			}
@@ -178,188 +158,67 @@ func (c *client) do(ctx context.Context, k call, result any) error {
 	}
 }
 
-// take spends a call of a bucket, or says how long to wait for the next one.
-func (c *client) take(name, major string) (time.Duration, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	if c.revoked {
-		return 0, &apiError{Call: name, Status: http.StatusUnauthorized, Message: "Discord refused the token before"}
-	}
-	if now.Sub(c.since) > refusedSpan {
-		c.since, c.refused = now, 0
-	}
-	if c.refused >= refusedMost {
-		return c.since.Add(refusedSpan).Sub(now) + time.Second, nil
-	}
-	if pause := c.global.Sub(now); pause > 0 {
-		return pause, nil
-	}
-	id, _ := c.routes.Get(name)
-	b := c.buckets[id+"/"+major]
-	if b == nil || !now.Before(b.reset) {
-		return 0, nil
-	}
-	if b.left == 0 {
-		return b.reset.Sub(now), nil
-	}
-	b.left--
-	return 0, nil
-}
-
-// learn reads what an answer says about its bucket.
-func (c *client) learn(name, major string, h http.Header) {
-	id := h.Get("X-RateLimit-Bucket")
-	left, err := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
-	seconds, err2 := strconv.ParseFloat(h.Get("X-RateLimit-Reset-After"), 64)
-	if id == "" || err != nil || err2 != nil || seconds < 0 || seconds > 3600 {
-		return
-	}
-	c.routes.Put(name, id)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	if len(c.buckets) > 1000 {
-		for k, b := range c.buckets {
-			if !now.Before(b.reset) {
-				delete(c.buckets, k)
-			}
-		}
-	}
-	reset := now.Add(time.Duration(seconds * float64(time.Second)))
-	if b := c.buckets[id+"/"+major]; b != nil && now.Before(b.reset) && reset.Sub(b.reset) < sameWindow {
-		left = min(left, b.left) // answers may overtake each other
-	}
-	c.buckets[id+"/"+major] = &bucket{left, reset}
-}
-
+// once makes a call, and remembers what its answer says about limits.
 func (c *client) once(ctx context.Context, k call, name, major string, result any) error {
-	body, size, kind, err := k.encode()
+	limit := time.Duration(0)
+	if len(k.files) > 0 {
+		limit = uploadTimeout
+	}
+	a, err := c.rest.Ask(ctx, kit.Call{Method: k.method, Path: k.path, Name: name, Body: k.encode(), Within: limit})
+	if a.Header != nil {
+		c.limits.learn(name, major, a.Header)
+	}
+	if e := refusal(err); e != nil {
+		c.limits.count(e)
+	}
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, k.method, c.base+k.path, body)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, httpsafe.WithoutURL(err))
-	}
-	req.ContentLength = size
-	if kind != "" {
-		req.Header.Set("Content-Type", kind)
-	}
-	req.Header.Set("User-Agent", agent)
-	req.Header.Set("Authorization", "Bot "+c.token.Reveal())
-	res, err := c.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, httpsafe.WithoutURL(err))
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, httpsafe.WithoutURL(err))
-	}
-	c.learn(name, major, res.Header)
-	if res.StatusCode/100 != 2 {
-		return c.refuse(name, res, data)
-	}
-	if result == nil {
-		return nil
-	}
-	if err := json.Unmarshal(data, result); err != nil {
-		return fmt.Errorf("%s: the answer is not as expected: %w", name, err)
-	}
-	return nil
+	return a.Decode(result)
 }
 
-// refuse makes an error of an answer, and counts those that Discord counts.
-func (c *client) refuse(name string, res *http.Response, data []byte) error {
-	var a struct {
+// judge reads what Discord said.
+func judge(a kit.Answer) (json.RawMessage, error) {
+	if a.OK() {
+		return a.Body, nil
+	}
+	var said struct {
 		Message string          `json:"message"`
 		Code    int             `json:"code"`
 		After   float64         `json:"retry_after"`
 		Global  bool            `json:"global"`
 		Errors  json.RawMessage `json:"errors"`
 	}
-	if err := json.Unmarshal(data, &a); err != nil {
-		// Somebody between us and Discord answered. A status of theirs says
-		// nothing about the message, so none of it is final.
-		return fmt.Errorf("%s: HTTP status %d without an answer of the API", name, res.StatusCode)
+	if err := json.Unmarshal(a.Body, &said); err != nil {
+		return nil, a.Foreign("the API")
 	}
-	if a.After == 0 {
-		a.After, _ = strconv.ParseFloat(res.Header.Get("Retry-After"), 64)
+	e := &apiError{
+		Call:    a.Call,
+		Status:  a.Status,
+		Code:    said.Code,
+		Message: said.Message,
+		After:   time.Duration(min(max(said.After, 0), 3600) * float64(time.Second)),
+		Global:  said.Global,
+		Shared:  a.Header.Get("X-RateLimit-Scope") == "shared",
 	}
-	e := &apiError{Call: name, Status: res.StatusCode, Code: a.Code, Message: a.Message, After: time.Duration(min(max(a.After, 0), 3600) * float64(time.Second))}
-	if len(a.Errors) > 0 {
-		e.Message += " " + string(a.Errors[:min(len(a.Errors), 300)])
+	if said.After == 0 {
+		e.After = a.Pause()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case e.Status == http.StatusUnauthorized:
-		c.revoked = true
-		c.refused++
-	case e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests && res.Header.Get("X-RateLimit-Scope") != "shared":
-		c.refused++
+	if len(said.Errors) > 0 {
+		e.Message += " " + string(said.Errors[:min(len(said.Errors), 300)])
 	}
-	if e.Status == http.StatusTooManyRequests && a.Global {
-		c.global = c.now().Add(e.After)
-	}
-	return e
+	return nil, e
 }
 
 // encode makes the body of a request: JSON, or a form with files.
-func (k call) encode() (body io.Reader, size int64, kind string, err error) {
-	if k.body == nil {
-		return nil, 0, "", nil
-	}
-	data, err := json.Marshal(k.body)
-	if err != nil {
-		return nil, 0, "", err
-	}
+func (k call) encode() kit.Body {
 	if len(k.files) == 0 {
-		return bytes.NewReader(data), int64(len(data)), "application/json", nil
+		return kit.JSON(k.body)
 	}
-
-	var parts []io.Reader
-	var head bytes.Buffer
-	w := multipart.NewWriter(&head)
-	flush := func() {
-		size += int64(head.Len())
-		parts = append(parts, bytes.NewReader(bytes.Clone(head.Bytes())))
-		head.Reset()
-	}
-	h := textproto.MIMEHeader{"Content-Disposition": {`form-data; name="payload_json"`}, "Content-Type": {"application/json"}}
-	p, err := w.CreatePart(h)
-	if err == nil {
-		_, err = p.Write(data)
-	}
+	form := kit.NewForm()
+	form.JSON("payload_json", k.body)
 	for i, f := range k.files {
-		if err == nil {
-			_, err = w.CreateFormFile("files["+strconv.Itoa(i)+"]", f.Name)
-		}
-		if err == nil {
-			_, err = f.Seek(0, io.SeekStart)
-		}
-		flush()
-		size += f.Size()
-		parts = append(parts, f)
+		form.File("files["+strconv.Itoa(i)+"]", f.Name, f, f.Size())
 	}
-	if err == nil {
-		err = w.Close()
-	}
-	flush()
-	return io.MultiReader(parts...), size, w.FormDataContentType(), err
-}
-
-// revive forgets that the token was refused: a person may have looked after it.
-func (c *client) revive() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.revoked = false
-}
-
-// dead reports whether Discord refused the token.
-func (c *client) dead() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.revoked
+	return form.Body()
 }

@@ -248,7 +248,7 @@ func TestBrake(t *testing.T) {
 	fake := loopback(t)
 	r := newRig(t, fake, nil)
 	now := time.Now()
-	r.calls.now = func() time.Time { return now }
+	r.calls.limits.now = func() time.Time { return now }
 	fake.Limit("POST messages", 1<<20, time.Minute)
 	fake.Forbid(discordtest.Channel)
 	for range refusedMost + 10 {

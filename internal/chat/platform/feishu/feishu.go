@@ -45,12 +45,13 @@ type bot struct {
 
 	sent   *recent.Map[string, *record] // what we sent, by its id
 	opened *recent.Map[string, string]  // cards that were made, by the key of their message
-	marks  *recent.Map[string, string]  // ids of our reactions, by message
 	names  *recent.Map[string, string]  // of people, as mentions say them
 	quotes *recent.Map[string, fetched] // messages that were looked up
 	fresh  *recent.Map[string, bool]    // messages that begin a new conversation
-	told   *recent.Map[string, bool]    // causes that were logged
+	told   *kit.Once                    // logs trouble
 	ask    *questions
+	cards  *cards
+	marks  *reactions
 }
 
 // person is who the bot is.
@@ -94,17 +95,18 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	b := &bot{
 		deps:    d,
 		o:       o,
-		calls:   &client{base: o.APIBaseURL, id: o.AppID, secret: o.AppSecret, http: h, now: d.Now},
+		calls:   newClient(o, h, d.Now),
 		silence: silence,
 		began:   d.Now(),
 		sent:    recent.New[string, *record](memory),
 		opened:  recent.New[string, string](memory),
-		marks:   recent.New[string, string](memory),
 		names:   recent.New[string, string](memory),
 		quotes:  recent.New[string, fetched](memory),
 		fresh:   recent.New[string, bool](memory),
-		told:    recent.New[string, bool](memory),
+		told:    kit.NewOnce(d.Log),
 	}
+	b.cards = &cards{calls: b.calls, now: d.Now, log: d.Log}
+	b.marks = newReactions(b)
 	b.ask = &questions{
 		bot:     b,
 		asked:   recent.New[string, asking](memory),
@@ -135,7 +137,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.app.Client.CloseIdleConnections()
 	if err := b.hello(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -175,7 +177,7 @@ func (b *bot) hello(ctx context.Context) error {
 	if b.o.IdentityKey != "" && b.o.IdentityKey != app {
 		b.deps.Log.WarnContext(ctx, "allowFrom and owners were written for another app and count as empty; write the ids that people have with this app, and set identityKey", "written_for", b.o.IdentityKey, "app", app)
 	}
-	me, err := b.whoAmI(ctx)
+	me, err := b.calls.whoAmI(ctx)
 	if err != nil {
 		return b.refusedApp(err)
 	}
@@ -184,22 +186,15 @@ func (b *bot) hello(ctx context.Context) error {
 }
 
 // whoAmI asks for the bot of the app.
-func (b *bot) whoAmI(ctx context.Context) (person, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	const path = "/open-apis/bot/v3/info"
-	data, err := b.calls.authorized(ctx, http.MethodGet, path, "", nothing)
-	if err != nil {
-		return person{}, err
-	}
+func (c *client) whoAmI(ctx context.Context) (person, error) {
 	var got struct {
 		Bot  person `json:"bot"`
 		Data struct {
 			Bot person `json:"bot"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(data, &got); err != nil {
-		return person{}, fmt.Errorf("GET %s: the answer is not as expected: %w", path, err)
+	if err := c.whole(ctx, "/open-apis/bot/v3/info", &got); err != nil {
+		return person{}, err
 	}
 	if got.Bot.OpenID == "" {
 		got.Bot = got.Data.Bot
@@ -238,8 +233,5 @@ const (
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	if !b.told.Has(cause) {
-		b.told.Put(cause, true)
-		b.deps.Log.WarnContext(ctx, "trouble with Feishu; it is logged once", append([]any{"cause", cause}, args...)...)
-	}
+	b.told.Warn(ctx, cause, "trouble with Feishu; it is logged once", append([]any{"cause", cause}, args...)...)
 }

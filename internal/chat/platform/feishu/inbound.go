@@ -202,11 +202,11 @@ func (it *item) message() *message {
 }
 
 // look asks for a message and what is in it.
-func (b *bot) look(ctx context.Context, id string) ([]item, error) {
+func (c *client) look(ctx context.Context, id string) ([]item, error) {
 	var got struct {
 		Items []item `json:"items"`
 	}
-	err := b.calls.call(ctx, http.MethodGet, messagePath(id)+"?card_msg_content_type=raw_card_content", nil, &got)
+	err := c.call(ctx, http.MethodGet, messagePath(id)+"?card_msg_content_type=raw_card_content", nil, &got)
 	return got.Items, err
 }
 
@@ -233,7 +233,7 @@ func (rc *receiver) quoted(ctx context.Context, e *event, route bus.Route) ([]bu
 	}
 	f, ok := b.quotes.Get(m.Parent)
 	if !ok || b.deps.Now().Sub(f.at) >= quoteFresh {
-		list, err := b.look(ctx, m.Parent)
+		list, err := b.calls.look(ctx, m.Parent)
 		if err != nil || len(list) == 0 {
 			b.deps.Log.DebugContext(ctx, "a message that is answered cannot be read", "message", m.Parent, "err", err)
 			return answersTo("a message that cannot be read", ""), nil
@@ -290,7 +290,7 @@ func (b *bot) describe(it *item) string {
 
 // forwarded are the messages of a conversation that was passed on.
 func (rc *receiver) forwarded(ctx context.Context, id string) []bus.Quote {
-	list, err := rc.bot.look(ctx, id)
+	list, err := rc.bot.calls.look(ctx, id)
 	if err != nil {
 		rc.bot.deps.Log.WarnContext(ctx, "a forwarded conversation cannot be read", "message", id, "err", err)
 		return []bus.Quote{{About: "forwarded", Text: "[merged forward messages]"}}

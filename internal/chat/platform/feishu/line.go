@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -49,7 +50,7 @@ type clientConfig struct {
 
 func (l *line) run(ctx context.Context) error {
 	return socket.Run(ctx, socket.Options{
-		Client:   l.bot.calls.http,
+		Client:   l.bot.calls.app.Client,
 		Dial:     l.dial,
 		Open:     l.open,
 		Receive:  l.receive,
@@ -62,7 +63,7 @@ func (l *line) run(ctx context.Context) error {
 
 // dial asks for the address of the next connection.
 func (l *line) dial(ctx context.Context) (socket.Target, error) {
-	got, err := l.bot.endpoint(ctx)
+	got, err := l.bot.calls.endpoint(ctx)
 	if err != nil {
 		return socket.Target{}, err
 	}
@@ -86,23 +87,19 @@ type target struct {
 }
 
 // endpoint asks where to connect to. A refusal is fatal, unless Feishu is busy.
-func (b *bot) endpoint(ctx context.Context) (got target, err error) {
-	data, err := encode(map[string]string{"AppID": b.o.AppID, "AppSecret": b.o.AppSecret.Reveal()})
-	if err != nil {
-		return got, err
+func (c *client) endpoint(ctx context.Context) (got target, err error) {
+	ask := c.public
+	ask.Judge = judgeData
+	err = ask.Do(ctx, kit.Call{
+		Method: http.MethodPost,
+		Path:   endpointPath,
+		Header: http.Header{"Locale": {"zh"}},
+		Body:   kit.PlainJSON(map[string]string{"AppID": c.o.AppID, "AppSecret": c.o.AppSecret.Reveal()}),
+	}, &got)
+	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusOK && e.Code != codeBusy && e.Code != codeInternal {
+		err = socket.Fatal(chat.Fatal(fmt.Errorf("Feishu refuses the long connection (%w); check appId and appSecret, and choose the long connection in the developer console under Events & Callbacks", err))) //nolint:staticcheck // a name begins the sentence
 	}
-	res, err := b.calls.do(ctx, http.MethodPost, endpointPath, "application/json; charset=utf-8", "", reader(data), int64(len(data)))
-	if err != nil {
-		return got, err
-	}
-	status := res.StatusCode
-	if data, err = b.calls.read("POST "+endpointPath, res); err != nil {
-		if code := refusal(err); code != 0 && code != codeBusy && code != codeInternal && status == http.StatusOK {
-			err = socket.Fatal(chat.Fatal(fmt.Errorf("Feishu refuses the long connection (%w); check appId and appSecret, and choose the long connection in the developer console under Events & Callbacks", err))) //nolint:staticcheck // a name begins the sentence
-		}
-		return got, err
-	}
-	return got, decodeData("POST "+endpointPath, data, &got)
+	return got, err
 }
 
 // keep takes over how often to ping.

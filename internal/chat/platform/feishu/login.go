@@ -6,17 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
-	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -27,8 +24,6 @@ const (
 	loginCodes       = 3 // that are shown one after the other
 	scanNote         = "Scan the code with the Feishu or Lark app, or open the address, and confirm. That creates an app with a bot that is yours."
 )
-
-var errExpired = errors.New("the code has expired")
 
 // registration is what Feishu says while an app is being made.
 type registration struct {
@@ -51,8 +46,9 @@ type registration struct {
 // registrar makes an app.
 type registrar struct {
 	o    account
-	http *http.Client
-	base string
+	rest kit.REST
+	now  func() time.Time
+	made registration // after the code was confirmed
 }
 
 // login makes an app by a QR code. Without force an app that works stays.
@@ -71,7 +67,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 		return chat.Result{}, err
 	}
 	defer h.CloseIdleConnections()
-	r := &registrar{o: o, http: h, base: o.accounts()}
+	r := &registrar{o: o, now: d.Now, rest: kit.REST{Client: h, Base: o.accounts(), Judge: judgeRegistration, Within: registrationTime}}
 	first, err := r.ask(ctx, url.Values{"action": {"init"}})
 	if err != nil {
 		return chat.Result{}, err
@@ -79,69 +75,59 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if !slices.Contains(first.Methods, "client_secret") {
 		return chat.Result{}, errors.New("Feishu does not offer to make an app this way; make one in the developer console, and set appId and appSecret") //nolint:staticcheck // a name begins the sentence
 	}
-	for range loginCodes {
-		got, err := r.code(ctx, d, p)
-		if errors.Is(err, errExpired) {
-			continue
-		}
-		if err != nil {
-			return chat.Result{}, fmt.Errorf("make an app: %w", err)
-		}
-		return r.result(got), nil
+	err = kit.QR{Dialog: p, Now: d.Now, Codes: loginCodes, Show: r.show}.Run(ctx)
+	switch {
+	case errors.Is(err, kit.ErrExpired):
+		return chat.Result{}, errors.New("make an app: no code was scanned: try again")
+	case err != nil:
+		return chat.Result{}, fmt.Errorf("make an app: %w", err)
 	}
-	return chat.Result{}, errors.New("make an app: no code was scanned: try again")
+	return r.result(r.made), nil
 }
 
-// code shows one code and waits until it is used or has expired.
-func (r *registrar) code(ctx context.Context, d chat.Deps, p chat.Dialog) (registration, error) {
+// show begins a registration.
+func (r *registrar) show(ctx context.Context, _ int) (kit.Code, error) {
 	begun, err := r.ask(ctx, url.Values{"action": {"begin"}, "archetype": {"PersonalAgent"}, "auth_method": {"client_secret"}, "request_user_info": {"open_id"}})
 	switch {
 	case err != nil:
-		return begun, err
+		return kit.Code{}, err
 	case begun.Error != "":
-		return begun, begun.refusal()
+		return kit.Code{}, begun.refusal()
 	case begun.Device == "" || begun.Complete == "":
-		return begun, errors.New("Feishu names no code to scan") //nolint:staticcheck // a name begins the sentence
+		return kit.Code{}, errors.New("Feishu names no code to scan") //nolint:staticcheck // a name begins the sentence
 	}
-	every := max(time.Duration(begun.Interval)*time.Second, time.Second)
-	if begun.Interval <= 0 {
-		every = pollEvery
+	ends := r.now().Add(kit.Seconds(cmp.Or(begun.ExpireIn, begun.ExpiresIn), codeLife, time.Hour))
+	return kit.Code{
+		Step:  chat.Step{QR: begun.Complete, URL: begun.Complete, Note: scanNote, Expires: ends},
+		Every: kit.Seconds(begun.Interval, pollEvery, time.Hour),
+		Poll:  func(ctx context.Context) (kit.Scan, error) { return r.poll(ctx, begun.Device) },
+	}, nil
+}
+
+// poll asks what became of a code.
+func (r *registrar) poll(ctx context.Context, device string) (kit.Scan, error) {
+	got, err := r.ask(ctx, url.Values{"action": {"poll"}, "device_code": {device}, "tp": {"ob_app"}})
+	if err != nil {
+		return kit.ScanWaits, nil //nolint:nilerr // the network may come back
 	}
-	life := time.Duration(cmp.Or(begun.ExpireIn, begun.ExpiresIn)) * time.Second
-	if life <= 0 || life > time.Hour {
-		life = codeLife
-	}
-	ends := d.Now().Add(life)
-	p.Tell(chat.Step{QR: begun.Complete, URL: begun.Complete, Note: scanNote, Expires: ends})
-	for d.Now().Before(ends) {
-		if err := wait.For(ctx, every); err != nil {
-			return begun, err
-		}
-		got, err := r.ask(ctx, url.Values{"action": {"poll"}, "device_code": {begun.Device}, "tp": {"ob_app"}})
-		if ctx.Err() != nil {
-			return got, ctx.Err()
-		}
-		if err != nil {
-			continue // the network may come back
-		}
-		if got.User.Brand == domainLark && r.o.Domain != domainLark {
-			r.o.Domain, r.o.APIBaseURL = domainLark, ""
-			if r.o.AccountsBaseURL == "" {
-				r.base = r.o.accounts()
-			}
-		}
-		switch {
-		case got.ID != "" && got.Secret != "":
-			return got, nil
-		case got.Error == "slow_down":
-			every += 5 * time.Second
-		case got.Error == "expired_token":
-			return got, errExpired
-		case got.Error != "" && got.Error != "authorization_pending":
-			return got, got.refusal()
+	if got.User.Brand == domainLark && r.o.Domain != domainLark {
+		r.o.Domain, r.o.APIBaseURL = domainLark, ""
+		if r.o.AccountsBaseURL == "" {
+			r.rest.Base = r.o.accounts()
 		}
 	}
-	return begun, errExpired
+	switch {
+	case got.ID != "" && got.Secret != "":
+		r.made = got
+		return kit.ScanConfirmed, nil
+	case got.Error == "", got.Error == "authorization_pending":
+		return kit.ScanWaits, nil
+	case got.Error == "slow_down":
+		return kit.ScanSlower, nil
+	case got.Error == "expired_token":
+		return kit.ScanExpired, nil
+	}
+	return kit.ScanWaits, got.refusal()
 }
 
 func (g *registration) refusal() error {
@@ -174,26 +160,23 @@ func (r *registrar) result(got registration) chat.Result {
 	return chat.Result{Identity: app, Patch: patch}
 }
 
-// ask makes a request. What is not ready yet is told with the status 400.
+// ask makes a request.
 func (r *registrar) ask(ctx context.Context, form url.Values) (got registration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, registrationTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+registrationPath, strings.NewReader(form.Encode()))
-	if err != nil {
-		return got, httpsafe.WithoutURL(err)
+	err = r.rest.Do(ctx, kit.Call{
+		Method: http.MethodPost,
+		Path:   registrationPath,
+		Name:   "ask the accounts server",
+		Body:   kit.URLEncoded(form),
+	}, &got)
+	return got, err
+}
+
+// judgeRegistration reads what the accounts server said. What is not ready yet is told with the
+// status 400.
+func judgeRegistration(a kit.Answer) (json.RawMessage, error) {
+	var got registration
+	if err := json.Unmarshal(a.Body, &got); err != nil || a.Status != http.StatusOK && got.Error == "" {
+		return nil, fmt.Errorf("the accounts server answers with HTTP status %d and no JSON as expected", a.Status)
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	res, err := r.http.Do(req)
-	if err != nil {
-		return got, fmt.Errorf("ask the accounts server: %w", httpsafe.WithoutURL(err))
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return got, err
-	}
-	if err := json.Unmarshal(data, &got); err != nil || res.StatusCode != http.StatusOK && got.Error == "" {
-		return got, fmt.Errorf("the accounts server answers with HTTP status %d and no JSON as expected", res.StatusCode)
-	}
-	return got, nil
+	return a.Body, nil
 }

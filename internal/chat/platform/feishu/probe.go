@@ -29,8 +29,8 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
-	defer b.calls.http.CloseIdleConnections()
-	me, err := b.whoAmI(ctx)
+	defer b.calls.app.Client.CloseIdleConnections()
+	me, err := b.calls.whoAmI(ctx)
 	if err != nil {
 		return chat.Report{}, b.refusedApp(err)
 	}
@@ -39,15 +39,15 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	events := chat.Check{Name: "events", OK: true, Detail: "by requests to " + b.o.WebhookPath}
 	if b.o.Mode == modeSocket {
 		events.Detail = "by the long connection"
-		if _, err := b.endpoint(ctx); err != nil {
+		if _, err := b.calls.endpoint(ctx); err != nil {
 			events.OK, events.Detail = false, chat.Explain(err).Error()
 		}
 	}
-	return chat.Report{Identity: b.identity(), Checks: []chat.Check{{Name: "app", OK: true}, b.scopes(ctx), events}}, nil
+	return chat.Report{Identity: b.identity(), Checks: []chat.Check{{Name: "app", OK: true}, b.calls.scopes(ctx), events}}, nil
 }
 
 // scopes looks which of the needed ones are granted.
-func (b *bot) scopes(ctx context.Context) chat.Check {
+func (c *client) scopes(ctx context.Context) chat.Check {
 	check := chat.Check{Name: "scopes", OK: true}
 	var got struct {
 		Scopes []struct {
@@ -55,7 +55,7 @@ func (b *bot) scopes(ctx context.Context) chat.Check {
 			Granted int    `json:"grant_status"`
 		} `json:"scopes"`
 	}
-	if err := b.calls.call(ctx, http.MethodGet, "/open-apis/application/v6/scopes", nil, &got); err != nil {
+	if err := c.call(ctx, http.MethodGet, "/open-apis/application/v6/scopes", nil, &got); err != nil {
 		check.Detail = "they cannot be read: " + chat.Explain(err).Error()
 		return check
 	}

@@ -369,7 +369,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 		r = &record{kind: "interactive", unsure: true}
 	}
 	if r.unsure && r.kind == "interactive" {
-		card, err := b.cardOfMessage(ctx, id)
+		card, err := b.cards.of(ctx, id)
 		if err != nil {
 			return classify(err)
 		}
@@ -377,7 +377,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 		b.sent.Put(id, r)
 	}
 	if r.card != "" {
-		return classify(b.grow(ctx, r, out, final))
+		return classify(b.cards.grow(ctx, r, out, final))
 	}
 	s := shape{kind: r.kind}
 	var err error
@@ -398,168 +398,10 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	return classify(b.calls.call(ctx, http.MethodPut, messagePath(id), draft{Type: s.kind, Content: string(s.content)}, nil))
 }
 
-// cardOfMessage asks which card entity a message shows, "" if it shows none.
-func (b *bot) cardOfMessage(ctx context.Context, id string) (string, error) {
-	var got struct {
-		Card string `json:"card_id"`
-	}
-	err := b.calls.call(ctx, http.MethodPost, "/open-apis/cardkit/v1/cards/id_convert", map[string]string{"message_id": id}, &got)
-	if refused(err) {
-		return "", nil
-	}
-	return got.Card, err
-}
-
-// grow makes a card say what out says, and ends its streaming mode if that is
-// final.
-func (b *bot) grow(ctx context.Context, r *record, out bus.Outbound, final bool) error {
-	if said := cardMarkdown(out, maxTables); said != r.said {
-		if err := b.rewrite(ctx, r, said, out); err != nil {
-			return err
-		}
-	}
-	if !final {
-		return nil
-	}
-	r.live = time.Time{}
-	err := b.setStreaming(ctx, r, false)
-	if refused(err) {
-		b.deps.Log.InfoContext(ctx, "the streaming mode of a card cannot be ended", "err", err)
-		return nil // it says all
-	}
-	return err
-}
-
-// rewrite makes a card say a text, or the same without tables if Feishu does not
-// take those. The streaming mode is begun again before Feishu ends it: what is
-// written after that is refused, or dropped without a word.
-func (b *bot) rewrite(ctx context.Context, r *record, said string, out bus.Outbound) error {
-	r.said = ""
-	if b.deps.Now().Sub(r.live) > streamingFor {
-		if err := b.beginStreaming(ctx, r); err != nil {
-			return err
-		}
-	}
-	err := b.write(ctx, r, said)
-	if refused(err) {
-		shown := said
-		switch refusal(err) {
-		case codeCardClosed, codeCardTimeout:
-		case codeCardOrder:
-			r.seq += seqJump
-		default:
-			shown = cardMarkdown(out, 0)
-		}
-		if err = b.beginStreaming(ctx, r); err == nil {
-			err = b.write(ctx, r, shown)
-		}
-	}
-	if err == nil {
-		r.said = said
-	}
-	return err
-}
-
-// beginStreaming begins the streaming mode of a card, or begins it again.
-func (b *bot) beginStreaming(ctx context.Context, r *record) error {
-	now := b.deps.Now()
-	err := b.setStreaming(ctx, r, true)
-	if refusal(err) == codeCardOrder {
-		r.seq += seqJump
-		err = b.setStreaming(ctx, r, true)
-	}
-	if err == nil {
-		r.live = now
-	}
-	return err
-}
-
-// next is the number of the next change of a card. It grows with the time, so
-// that another process goes on above those of this one.
-func (b *bot) next(r *record) int64 {
-	const began = 1767225600 // 2026, for numbers below 2^31
-	r.seq = max(r.seq+1, 2*(b.deps.Now().Unix()-began))
-	return r.seq
-}
-
-func (b *bot) write(ctx context.Context, r *record, said string) error {
-	body := map[string]any{"content": said, "sequence": b.next(r)}
-	return b.calls.call(ctx, http.MethodPut, "/open-apis/cardkit/v1/cards/"+url.PathEscape(r.card)+"/elements/"+elementID+"/content", body, nil)
-}
-
-func (b *bot) setStreaming(ctx context.Context, r *record, on bool) error {
-	body := map[string]any{"settings": fmt.Sprintf(`{"config":{"streaming_mode":%t}}`, on), "sequence": b.next(r)}
-	return b.calls.call(ctx, http.MethodPatch, "/open-apis/cardkit/v1/cards/"+url.PathEscape(r.card)+"/settings", body, nil)
-}
-
 // Signal implements chat.Signaller: reactions show how far a message is.
 func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) error {
-	id := route.MessageID
-	if id == "" || phase == chat.Working {
+	if route.MessageID == "" || phase == chat.Working {
 		return nil
 	}
-	if phase == chat.Seen {
-		mark, err := b.react(ctx, id, b.o.ReactEmoji)
-		if mark != "" {
-			b.marks.Put(id, mark)
-		}
-		return err
-	}
-	err := b.unmark(ctx, id)
-	emoji := map[chat.Phase]string{chat.Answered: b.o.DoneEmoji, chat.TurnFailed: b.o.FailEmoji}[phase]
-	_, marked := b.react(ctx, id, emoji)
-	return errors.Join(err, marked)
-}
-
-// react sets a reaction and returns its id.
-func (b *bot) react(ctx context.Context, message, emoji string) (string, error) {
-	if emoji == "" {
-		return "", nil
-	}
-	var got struct {
-		ID string `json:"reaction_id"`
-	}
-	body := map[string]any{"reaction_type": map[string]string{"emoji_type": emoji}}
-	err := b.calls.call(ctx, http.MethodPost, messagePath(message)+"/reactions", body, &got)
-	if refusal(err) == codeBadEmoji {
-		b.once(ctx, "Feishu does not know a reaction of the settings; its names are in the docs of Feishu, such as THUMBSUP, OnIt and DONE", "emoji", emoji)
-		return "", nil
-	}
-	return got.ID, classify(err)
-}
-
-// unmark takes our reaction away. An earlier process may have set it.
-func (b *bot) unmark(ctx context.Context, message string) error {
-	if b.o.ReactEmoji == "" {
-		return nil
-	}
-	mark, ok := b.marks.Get(message)
-	if !ok {
-		var got struct {
-			Items []struct {
-				ID       string `json:"reaction_id"`
-				Operator struct {
-					ID   string `json:"operator_id"`
-					Type string `json:"operator_type"`
-				} `json:"operator"`
-			} `json:"items"`
-		}
-		if err := b.calls.call(ctx, http.MethodGet, messagePath(message)+"/reactions?reaction_type="+url.QueryEscape(b.o.ReactEmoji), nil, &got); err != nil {
-			return classify(err)
-		}
-		for _, it := range got.Items {
-			if it.Operator.Type == "app" && it.Operator.ID == b.o.AppID {
-				mark = it.ID
-			}
-		}
-	}
-	if mark == "" {
-		return nil
-	}
-	b.marks.Delete(message)
-	err := b.calls.call(ctx, http.MethodDelete, messagePath(message)+"/reactions/"+url.PathEscape(mark), nil, nil)
-	if refused(err) {
-		return nil // it is gone
-	}
-	return classify(err)
+	return b.marks.show(ctx, route.MessageID, phase)
 }

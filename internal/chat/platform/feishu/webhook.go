@@ -16,8 +16,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
-func reader(data []byte) io.Reader { return bytes.NewReader(data) }
-
 var errForged = errors.New("not from Feishu")
 
 // post receives an event by HTTP.

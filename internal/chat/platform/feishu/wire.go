@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -16,9 +15,6 @@ const (
 	eventAge = 24 * time.Hour // Feishu repeats an event for six hours; what is older is replayed
 	maxHeard = 1000           // messages for others that wait; more of them are not remembered
 )
-
-// nothing is the body of a request without one.
-func nothing() (io.Reader, int64) { return nil, 0 }
 
 // envelope is what Feishu sends about something that happened.
 type envelope struct {

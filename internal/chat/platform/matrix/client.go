@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,10 +14,10 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
-	callTimeout   = 30 * time.Second
 	uploadTimeout = 5 * time.Minute
 	maxAnswer     = 64 << 20 // bytes of one answer; the first sync of an account with many rooms is large
 
@@ -30,9 +29,28 @@ const (
 // client speaks the client-server API. Beside the encryption a dozen calls are
 // needed, and every error must keep its code and its waiting time.
 type client struct {
-	base  string // without a slash at the end
-	http  *http.Client
+	rest  kit.REST
 	token atomic.Pointer[httpsafe.Secret]
+}
+
+func newClient(o *options, h *http.Client) *client {
+	c := &client{}
+	c.rest = kit.REST{Client: h, Base: o.Homeserver, Token: c.bearer, Sign: sign, Judge: judge, Most: maxAnswer}
+	return c
+}
+
+// bearer is the token of the login, "" before it.
+func (c *client) bearer(context.Context, string) (string, error) {
+	if t := c.token.Load(); t != nil {
+		return t.Reveal(), nil
+	}
+	return "", nil
+}
+
+func sign(req *http.Request, token string) {
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 }
 
 // apiError is a refusal by the homeserver.
@@ -93,73 +111,29 @@ func path(base string, pieces ...string) string {
 	return b.String()
 }
 
-// call runs a request with a JSON body, nil for none, and fills result.
-func (c *client) call(ctx context.Context, method, path string, body, result any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return c.callFor(ctx, method, path, body, result)
-}
-
-// callFor is call without a limit of its own.
-func (c *client) callFor(ctx context.Context, method, path string, body, result any) error {
-	var r io.Reader
-	if body != nil {
-		data, err := marshal(body)
-		if err != nil {
-			return err
-		}
-		r = bytes.NewReader(data)
+// judge reads what the homeserver said.
+func judge(a kit.Answer) (json.RawMessage, error) {
+	if a.OK() {
+		return a.Body, nil
 	}
-	res, err := c.open(ctx, method, path, r, "application/json", -1)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return c.clean(path, err)
-	case len(data) > maxAnswer:
-		return fmt.Errorf("%s: the answer is over %d bytes", name(path), maxAnswer)
-	case result == nil:
-		return nil
-	}
-	if err := json.Unmarshal(data, result); err != nil {
-		return fmt.Errorf("%s: the answer is not as expected: %w", name(path), err)
-	}
-	return nil
-}
-
-// open runs a request and returns the answer if it is a good one.
-func (c *client) open(ctx context.Context, method, path string, body io.Reader, kind string, size int64) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
-	if err != nil {
-		return nil, c.clean(path, err)
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", kind)
-	}
-	if size >= 0 {
-		req.ContentLength = size
-	}
-	if t := c.token.Load(); t != nil {
-		req.Header.Set("Authorization", "Bearer "+t.Reveal())
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return nil, c.clean(path, err)
-	}
-	if res.StatusCode/100 == 2 {
-		return res, nil
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
 	e := &apiError{}
-	data, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
-	if err != nil || json.Unmarshal(data, e) != nil {
+	if json.Unmarshal(a.Body, e) != nil {
 		e = &apiError{Text: "without an answer of a Matrix server"}
 	}
-	e.What, e.Status, e.Text = name(path), res.StatusCode, c.hide(e.Text)
+	e.What = a.Call
+	e.Status = a.Status
+	e.Text = a.Hide(e.Text)
 	return nil, e
+}
+
+// call runs a request with a JSON body, nil for none, and fills result.
+func (c *client) call(ctx context.Context, method, path string, body, result any) error {
+	return c.callWithin(ctx, 0, method, path, body, result)
+}
+
+// callWithin is call with a limit of its own; 0 is the usual one.
+func (c *client) callWithin(ctx context.Context, limit time.Duration, method, path string, body, result any) error {
+	return c.rest.Do(ctx, kit.Call{Method: method, Path: path, Name: name(path), Body: kit.PlainJSON(body), Within: limit}, result)
 }
 
 // name is what an error calls a request: its path without ids and query.
@@ -172,28 +146,6 @@ func name(path string) string {
 	return path
 }
 
-func (c *client) clean(path string, err error) error {
-	return fmt.Errorf("%s: %w", name(path), httpsafe.WithoutURL(err))
-}
-
-func (c *client) hide(s string) string {
-	if t := c.token.Load(); t != nil && !t.IsZero() {
-		return strings.ReplaceAll(s, t.Reveal(), "***")
-	}
-	return s
-}
-
-// marshal is JSON as the platform measures it, without escaped brackets.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
-}
-
 // room is the path of something in a room.
 func roomPath(room string, pieces ...string) string {
 	return path(clientV3+"/rooms", append([]string{room}, pieces...)...)
@@ -201,18 +153,22 @@ func roomPath(room string, pieces ...string) string {
 
 // upload stores a file and returns its address.
 func (c *client) upload(ctx context.Context, data io.Reader, size int64, kind string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
-	defer cancel()
-	res, err := c.open(ctx, http.MethodPost, mediaV3+"/upload", data, kind, size)
-	if err != nil {
-		return "", err
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
+	const path = mediaV3 + "/upload"
 	var out struct {
 		URI string `json:"content_uri"`
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<16)).Decode(&out); err != nil || !strings.HasPrefix(out.URI, "mxc://") {
-		return "", fmt.Errorf("upload: the answer names no address (%w)", err)
+	err := c.rest.Do(ctx, kit.Call{
+		Method: http.MethodPost,
+		Path:   path,
+		Name:   name(path),
+		Body:   kit.Stream(kind, data, size),
+		Within: uploadTimeout,
+	}, &out)
+	if err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(out.URI, "mxc://") {
+		return "", errors.New("upload: the answer names no address")
 	}
 	return out.URI, nil
 }
@@ -224,12 +180,16 @@ func (c *client) download(ctx context.Context, address string) (io.ReadCloser, e
 	if !strings.HasPrefix(address, "mxc://") || !ok || server == "" || file == "" || strings.Contains(file, "/") {
 		return nil, chat.Permanent(errors.New("the address of the file is not one of Matrix"))
 	}
-	res, err := c.open(ctx, http.MethodGet, path(clientV1+"/media/download", server, file), nil, "", -1)
+	res, err := c.open(ctx, path(clientV1+"/media/download", server, file))
 	if is(err, "M_UNRECOGNIZED") {
-		res, err = c.open(ctx, http.MethodGet, path(mediaV3+"/download", server, file), nil, "", -1)
+		res, err = c.open(ctx, path(mediaV3+"/download", server, file))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return res.Body, nil
+}
+
+func (c *client) open(ctx context.Context, path string) (*http.Response, error) {
+	return c.rest.Open(ctx, kit.Call{Method: http.MethodGet, Path: path, Name: name(path)})
 }

@@ -93,7 +93,7 @@ func (m *machine) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.DeviceID, c.Client = id.DeviceID(b.device), b.client.http
+	c.DeviceID, c.Client = id.DeviceID(b.device), b.client.rest.Client
 	if b.device == "" {
 		return fmt.Errorf("%w: the access token belongs to no device; set channels.%s.password", errNoCrypt, b.deps.Name)
 	}

@@ -91,7 +91,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		if err != nil {
 			return nil, err
 		}
-		*c = &client{base: o.Homeserver, http: h}
+		*c = newClient(o, h)
 	}
 	if d.Gate != nil {
 		d.Gate.SetRules(o.rules())
@@ -128,8 +128,8 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.polls.http.CloseIdleConnections()
-	defer b.client.http.CloseIdleConnections()
+	defer b.polls.rest.Client.CloseIdleConnections()
+	defer b.client.rest.Client.CloseIdleConnections()
 	if err := b.start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

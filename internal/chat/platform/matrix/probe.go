@@ -18,7 +18,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		return chat.Report{}, err
 	}
 	b := ch.(*bot) //nolint:errcheck // it is what newChannel makes
-	defer b.client.http.CloseIdleConnections()
+	defer b.client.rest.Client.CloseIdleConnections()
 	var versions struct {
 		Versions []string `json:"versions"`
 	}

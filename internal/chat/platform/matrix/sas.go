@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -268,7 +269,7 @@ func canonical(data json.RawMessage) ([]byte, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
-	return marshal(v)
+	return kit.MarshalPlain(v)
 }
 
 // yes reads an answer of a person.

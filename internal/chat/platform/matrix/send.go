@@ -211,7 +211,7 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 			break
 		}
 	}
-	data, err := marshal(m)
+	data, err := kit.MarshalPlain(m)
 	if err != nil {
 		return nil, chat.Permanent(err)
 	}

@@ -40,8 +40,8 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 		return chat.Result{}, err
 	}
 	b := ch.(*bot) //nolint:errcheck // it is what newChannel makes
-	defer b.polls.http.CloseIdleConnections()
-	defer b.client.http.CloseIdleConnections()
+	defer b.polls.rest.Client.CloseIdleConnections()
+	defer b.client.rest.Client.CloseIdleConnections()
 	if err := b.start(ctx); err != nil {
 		return chat.Result{}, err
 	}

@@ -131,7 +131,7 @@ func (s *syncer) run(ctx context.Context) error {
 		}
 		up = false
 		s.bot.deps.Ready(s.bot.identity(), err)
-		s.bot.polls.http.CloseIdleConnections() // a dead connection must not be used again
+		s.bot.polls.rest.Client.CloseIdleConnections() // a dead connection must not be used again
 		_ = trouble.Wait(ctx)
 	}
 	return nil
@@ -164,10 +164,8 @@ func (s *syncer) poll(ctx context.Context, up bool) (news, error) {
 	if s.since != "" {
 		q.Set("since", s.since)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.bot.silence)
-	defer cancel()
 	var got news
-	err := s.bot.polls.callFor(ctx, http.MethodGet, clientV3+"/sync?"+q.Encode(), nil, &got)
+	err := s.bot.polls.callWithin(ctx, s.bot.silence, http.MethodGet, clientV3+"/sync?"+q.Encode(), nil, &got)
 	if err == nil && got.Next == "" {
 		err = fmt.Errorf("sync: the answer has no next_batch")
 	}

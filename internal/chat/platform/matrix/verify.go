@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/phrase"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat/access"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -114,7 +115,7 @@ func (b *bot) tell(ctx context.Context, t talk, kind string, content map[string]
 		return b.client.call(ctx, http.MethodPut, path(clientV3+"/sendToDevice", kind, rand.Text()), body, nil)
 	}
 	content["m.relates_to"] = relation{Type: "m.reference", Event: t.txn}
-	data, err := marshal(content)
+	data, err := kit.MarshalPlain(content)
 	if err != nil {
 		return err
 	}

@@ -22,14 +22,14 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	case name == "":
 		return bus.Route{}, chat.Permanent(fmt.Errorf("%q is not a Mattermost chat: use ~channel, @person or an id", target))
 	case target[0] == '~' || target[0] == '#':
-		id, err = b.channelNamed(ctx, name)
+		id, err = b.calls.channelNamed(ctx, b.o.TeamID, name)
 	case target[0] == '@':
 		var who user
 		if err = b.calls.call(ctx, http.MethodGet, "/users/username/"+url.PathEscape(strings.ToLower(name)), nil, &who); err == nil {
-			id, err = b.directTo(ctx, who.ID)
+			id, err = b.calls.directTo(ctx, b.me.Load(), who.ID)
 		}
 	default:
-		id, err = b.byID(ctx, name)
+		id, err = b.calls.byID(ctx, b.me.Load(), name)
 	}
 	if refusal(err).refused() {
 		err = chat.Permanent(fmt.Errorf("%q is not a chat that %s can write to: %w", target, b.identity(), err))
@@ -41,47 +41,47 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 }
 
 // byID is the channel of an id, or the direct one of a person's id.
-func (b *bot) byID(ctx context.Context, id string) (string, error) {
-	var c conversation
-	err := b.calls.call(ctx, http.MethodGet, "/channels/"+url.PathEscape(id), nil, &c)
+func (c *client) byID(ctx context.Context, me *user, id string) (string, error) {
+	var channel conversation
+	err := c.call(ctx, http.MethodGet, "/channels/"+url.PathEscape(id), nil, &channel)
 	if !refusal(err).refused() {
-		return c.ID, err
+		return channel.ID, err
 	}
 	var who user
-	if b.calls.call(ctx, http.MethodGet, "/users/"+url.PathEscape(id), nil, &who) != nil {
+	if c.call(ctx, http.MethodGet, "/users/"+url.PathEscape(id), nil, &who) != nil {
 		return "", err
 	}
-	return b.directTo(ctx, who.ID)
+	return c.directTo(ctx, me, who.ID)
 }
 
-// directTo is the direct channel of a person and us.
-func (b *bot) directTo(ctx context.Context, id string) (string, error) {
-	me := b.me.Load()
+// directTo is the direct channel of a person and us; me is nil before
+// the server said who we are.
+func (c *client) directTo(ctx context.Context, me *user, id string) (string, error) {
 	if me == nil {
 		return "", chat.ErrNotReady
 	}
-	var c conversation
-	err := b.calls.call(ctx, http.MethodPost, "/channels/direct", []string{me.ID, id}, &c)
-	return c.ID, err
+	var channel conversation
+	err := c.call(ctx, http.MethodPost, "/channels/direct", []string{me.ID, id}, &channel)
+	return channel.ID, err
 }
 
-// channelNamed finds a channel by its name: in the team of the settings, else in
+// channelNamed finds a channel by its name: in a team, or with the id "" in
 // all teams that we are in. A name that is in several of them is an error.
-func (b *bot) channelNamed(ctx context.Context, name string) (string, error) {
+func (c *client) channelNamed(ctx context.Context, team, name string) (string, error) {
 	teams := []struct {
 		ID   string `json:"id"`
 		Name string `json:"name"`
-	}{{ID: b.o.TeamID}}
-	if b.o.TeamID == "" {
-		if err := b.calls.call(ctx, http.MethodGet, "/users/me/teams", nil, &teams); err != nil {
+	}{{ID: team}}
+	if team == "" {
+		if err := c.call(ctx, http.MethodGet, "/users/me/teams", nil, &teams); err != nil {
 			return "", err
 		}
 	}
 	found, in := "", ""
 	last := error(&apiError{Call: "find a channel", Code: http.StatusNotFound, Message: "no team has it; add the bot to the team"})
 	for _, t := range teams {
-		var c conversation
-		err := b.calls.call(ctx, http.MethodGet, "/teams/"+url.PathEscape(t.ID)+"/channels/name/"+url.PathEscape(strings.ToLower(name)), nil, &c)
+		var channel conversation
+		err := c.call(ctx, http.MethodGet, "/teams/"+url.PathEscape(t.ID)+"/channels/name/"+url.PathEscape(strings.ToLower(name)), nil, &channel)
 		switch {
 		case refusal(err).refused():
 			last = err
@@ -90,7 +90,7 @@ func (b *bot) channelNamed(ctx context.Context, name string) (string, error) {
 		case found != "":
 			return "", chat.Permanent(fmt.Errorf("~%s is in the teams %s and %s: use the id of the channel, or set teamId", name, in, t.Name))
 		default:
-			found, in = c.ID, t.Name
+			found, in = channel.ID, t.Name
 		}
 	}
 	if found == "" {
@@ -106,7 +106,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		return chat.Report{}, err
 	}
 	b := ch.(*bot) //nolint:errcheck // what newChannel makes
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	var me user
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me", nil, &me); err != nil {
 		return chat.Report{}, b.refusedToken(err)

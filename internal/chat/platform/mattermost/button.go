@@ -120,14 +120,14 @@ func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit cha
 		reply(w, map[string]any{})
 		return
 	}
-	reply(w, b.withoutButtons(r, p))
+	reply(w, b.calls.withoutButtons(r, p))
 }
 
 // withoutButtons changes the post of a button that was pressed: it says what was
 // chosen.
-func (b *bot) withoutButtons(r *http.Request, p press) map[string]any {
+func (c *client) withoutButtons(r *http.Request, p press) map[string]any {
 	var old post
-	if err := b.calls.call(r.Context(), http.MethodGet, "/posts/"+p.PostID, nil, &old); err != nil {
+	if err := c.call(r.Context(), http.MethodGet, "/posts/"+p.PostID, nil, &old); err != nil {
 		return map[string]any{}
 	}
 	props := old.Props

@@ -41,7 +41,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if err != nil {
 		return err
 	}
-	if !b.serves(where) || e.Edited && (where.Type == "D" || !b.me.Load().named(p.Message) || b.deps.Now().Sub(time.UnixMilli(p.CreateAt)) > editWindow) {
+	if !b.o.serves(where) || e.Edited && (where.Type == "D" || !b.me.Load().named(p.Message) || b.deps.Now().Sub(time.UnixMilli(p.CreateAt)) > editWindow) {
 		return nil
 	}
 	v, err := rc.visitor(ctx, &e, where)
@@ -181,14 +181,14 @@ func channelType(direct bool, code string) string {
 
 // knownBot reports whether another bot wrote that is on the lists by its id: two
 // that answer each other do so all night.
-func (b *bot) knownBot(p *post) bool {
-	return p.bot() && (slices.Contains(b.o.AllowFrom, p.UserID) || slices.Contains(b.o.Owners, p.UserID))
+func (o *options) knownBot(p *post) bool {
+	return p.bot() && (slices.Contains(o.AllowFrom, p.UserID) || slices.Contains(o.Owners, p.UserID))
 }
 
 // serves reports whether a channel is one of the team that the settings name.
 // Direct messages belong to no team.
-func (b *bot) serves(where place) bool {
-	return b.o.TeamID == "" || where.TeamID == "" || where.TeamID == b.o.TeamID
+func (o *options) serves(where place) bool {
+	return o.TeamID == "" || where.TeamID == "" || where.TeamID == o.TeamID
 }
 
 // replied is the answer that a post gives by being a reply to a question.

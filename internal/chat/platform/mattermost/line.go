@@ -68,7 +68,7 @@ func (l *line) setCursor(ctx context.Context, name string, at int64) {
 
 func (l *line) run(ctx context.Context) error {
 	err := socket.Run(ctx, socket.Options{
-		Client:   l.bot.calls.http,
+		Client:   l.bot.calls.rest.Client,
 		Dial:     l.dial,
 		Open:     l.open,
 		Receive:  l.receive,
@@ -99,7 +99,7 @@ func (l *line) dial(ctx context.Context) (socket.Target, error) {
 	l.greeted = false
 	q := url.Values{"connection_id": {l.id}, "sequence_number": {strconv.FormatInt(l.next, 10)}}
 	return socket.Target{
-		URL:    "ws" + strings.TrimPrefix(b.calls.base, "http") + "/websocket?" + q.Encode(),
+		URL:    "ws" + strings.TrimPrefix(b.calls.rest.Base, "http") + "/websocket?" + q.Encode(),
 		Header: http.Header{"Authorization": {"Bearer " + b.o.Token.Reveal()}},
 	}, nil
 }
@@ -221,7 +221,7 @@ func (l *line) accept(ctx context.Context, e event) error {
 			b.known.roots.Put(p.ID, true)
 		}
 		fallthrough
-	case !p.typed() || p.machine() && !b.knownBot(p):
+	case !p.typed() || p.machine() && !b.o.knownBot(p):
 		l.setCursor(ctx, cursorSeen, p.CreateAt)
 		return nil
 	}
@@ -255,7 +255,7 @@ func (l *line) catchUp(ctx context.Context) error {
 	}
 	for _, c := range all {
 		b.known.places.Put(c.ID, place{Type: c.Type, TeamID: c.TeamID})
-		if c.LastPostAt <= from || c.DeleteAt != 0 || !b.serves(place{Type: c.Type, TeamID: c.TeamID}) {
+		if c.LastPostAt <= from || c.DeleteAt != 0 || !b.o.serves(place{Type: c.Type, TeamID: c.TeamID}) {
 			continue
 		}
 		missed, err := l.missed(ctx, c.ID, from)

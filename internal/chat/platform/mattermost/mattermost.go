@@ -55,7 +55,7 @@ type bot struct {
 	deleted *recent.Map[string, bool]         // posts that are gone
 	read    *recent.Map[string, bool]         // threads whose earlier posts were given
 	asked   *recent.Map[string, bus.Question] // by the post that asks
-	told    *recent.Map[string, bool]         // causes that were logged
+	told    *kit.Once                         // logs trouble
 
 	silence time.Duration // then the connection is dead; 0: as in package socket
 }
@@ -79,17 +79,17 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		deps:    d,
 		o:       o,
 		caps:    o.caps(),
-		calls:   &client{base: o.ServerURL + "/api/v4", token: o.Token, http: h},
+		calls:   newClient(o.ServerURL, o.Token, h),
 		given:   recent.New[string, bool](memory),
 		deleted: recent.New[string, bool](memory),
 		read:    recent.New[string, bool](memory),
 		asked:   recent.New[string, bus.Question](memory),
-		told:    recent.New[string, bool](memory),
+		told:    kit.NewOnce(d.Log),
 	}
 	b.known, b.keys = newDirectory(b.calls, d.Now), newKeys(b.calls)
 	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.pressed}
 	b.most.Store(b.caps.MaxMedia)
-	d.Gate.SetRules(b.rules())
+	d.Gate.SetRules(o.rules())
 	return b, nil
 }
 
@@ -114,7 +114,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	b.submit.Store(&submit)
 	now, err := b.hello(ctx)
 	if err != nil {
@@ -167,7 +167,10 @@ func (b *bot) both(ctx context.Context, l *line) error {
 // section uses the account. The time is the server's.
 func (b *bot) hello(ctx context.Context) (time.Time, error) {
 	var me user
-	head, err := b.calls.ask(ctx, http.MethodGet, "/users/me", nil, &me)
+	a, err := b.calls.rest.Ask(ctx, kit.Call{Method: http.MethodGet, Path: "/users/me"})
+	if err == nil {
+		err = a.Decode(&me)
+	}
 	if err != nil {
 		return time.Time{}, b.refusedToken(err)
 	}
@@ -175,7 +178,7 @@ func (b *bot) hello(ctx context.Context) (time.Time, error) {
 	if err := b.deps.Claim(b.account()); err != nil {
 		return time.Time{}, err
 	}
-	now, err := http.ParseTime(head.Get("Date"))
+	now, err := http.ParseTime(a.Header.Get("Date"))
 	if err != nil {
 		now = b.deps.Now()
 	}
@@ -236,8 +239,5 @@ func (b *bot) refusedToken(err error) error {
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	if !b.told.Has(cause) {
-		b.told.Put(cause, true)
-		b.deps.Log.WarnContext(ctx, "an event of the server is ignored", append([]any{"cause", cause}, args...)...)
-	}
+	b.told.Warn(ctx, cause, "an event of the server is ignored", append([]any{"cause", cause}, args...)...)
 }

@@ -149,19 +149,19 @@ func (o *options) caps() chat.Caps {
 }
 
 // rules are who may talk to us, in Mattermost's own settings.
-func (b *bot) rules() access.Rules {
+func (o *options) rules() access.Rules {
 	return access.Rules{
 		Direct: func(v access.Visitor) access.Decision {
 			switch {
-			case !b.o.DM.Enabled:
+			case !o.DM.Enabled:
 				return access.Refuse
-			case b.o.DM.Policy == policyList && b.listed(b.o.DM.AllowFrom, v):
+			case o.DM.Policy == policyList && o.listed(o.DM.AllowFrom, v):
 				return access.Admit
 			}
 			return ""
 		},
-		ForUs:   func(v access.Visitor) bool { return b.o.forUs(v.Route.ChatID, v.Route.ThreadID, v.Mentioned) },
-		Entries: b.o.entry,
+		ForUs:   func(v access.Visitor) bool { return o.forUs(v.Route.ChatID, v.Route.ThreadID, v.Mentioned) },
+		Entries: o.entry,
 	}
 }
 
@@ -205,6 +205,6 @@ func (o *options) forUs(chatID, thread string, mentioned bool) bool {
 
 // listed reports whether a list has a person, in the sense of
 // allowFromMatchMode.
-func (b *bot) listed(list []string, v access.Visitor) bool {
-	return slices.ContainsFunc(list, func(written string) bool { return access.Matches(b.o.entry(written), v) })
+func (o *options) listed(list []string, v access.Visitor) bool {
+	return slices.ContainsFunc(list, func(written string) bool { return access.Matches(o.entry(written), v) })
 }

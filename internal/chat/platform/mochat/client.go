@@ -1,30 +1,25 @@
 package mochat
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
 	callTime   = 30 * time.Second
 	watchSlack = 10 * time.Second // beyond what the server may wait
-	maxAnswer  = 8 << 20
-	limitPause = 5 * time.Second // after too many requests, if the server names no time
+	limitPause = 5 * time.Second  // after too many requests, if the server names no time
 	readEvery  = 600 * time.Millisecond
 	readBurst  = 20
 
@@ -40,14 +35,31 @@ const (
 
 // client speaks the HTTP API.
 type client struct {
-	base  string
-	token httpsafe.Secret
-	http  *http.Client
-	now   func() time.Time
-	skew  atomic.Int64 // how far the server's clock is ahead, in ns
+	rest  kit.REST
+	clock kit.Clock
+	pace  *pace // of requests for messages
+}
 
-	mu   sync.Mutex
-	next time.Time // of requests for messages
+func newClient(o *options, h *http.Client, now func() time.Time) *client {
+	if now == nil {
+		now = time.Now
+	}
+	c := &client{pace: &pace{now: now}}
+	c.rest = kit.REST{
+		Client: h,
+		Base:   o.BaseURL,
+		Token:  kit.Static(o.ClawToken),
+		Sign:   sign,
+		Judge:  judge,
+		Heard:  func(h http.Header) { c.clock.Learn(h, now()) },
+	}
+	return c
+}
+
+func sign(req *http.Request, token string) {
+	if token != "" {
+		req.Header.Set("X-Claw-Token", token)
+	}
 }
 
 // refusal is an answer that says no.
@@ -71,79 +83,58 @@ func statusOf(err error) int {
 
 // post makes a request and returns the data of the answer.
 func (c *client) post(ctx context.Context, limit time.Duration, path string, body map[string]any) (json.RawMessage, error) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(limited, http.MethodPost, c.base+path, bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, httpsafe.WithoutURL(err))
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if !c.token.IsZero() {
-		req.Header.Set("X-Claw-Token", c.token.Reveal())
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		if ctx.Err() == nil && limited.Err() != nil {
-			return nil, fmt.Errorf("%s: no answer within %s", path, limit)
-		}
-		return nil, fmt.Errorf("%s: %w", path, httpsafe.WithoutURL(err))
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	if err == nil && len(answer) > maxAnswer {
-		err = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, httpsafe.WithoutURL(err))
-	}
-	if at, err := http.ParseTime(res.Header.Get("Date")); err == nil {
-		c.skew.Store(int64(at.Sub(c.now())))
-	}
-	return opened(path, res, answer)
+	a, err := c.rest.Ask(ctx, kit.Call{Method: http.MethodPost, Path: path, Name: path, Body: kit.JSON(body), Within: limit})
+	return a.Body, err
 }
 
-// opened is what an answer holds: the data of {"code", "data"}, or itself.
-func opened(path string, res *http.Response, answer []byte) (json.RawMessage, error) {
-	var a struct {
+// judge takes what an answer holds: the data of {"code", "data"}, or itself.
+func judge(a kit.Answer) (json.RawMessage, error) {
+	var said struct {
 		Code    *int            `json:"code"`
 		Data    json.RawMessage `json:"data"`
 		Message string          `json:"message"`
 		Name    string          `json:"name"`
 	}
-	err := json.Unmarshal(answer, &a) // what is not like this has no code
-	why := &refusal{Path: path, Status: res.StatusCode, Text: text.Label(cmp.Or(a.Message, a.Name, http.StatusText(res.StatusCode), "request failed"), 200)}
-	if n, _ := strconv.Atoi(res.Header.Get("Retry-After")); n > 0 {
-		why.After = time.Duration(min(n, 3600)) * time.Second
+	err := json.Unmarshal(a.Body, &said) // what is not like this has no code
+	why := &refusal{
+		Path:   a.Call,
+		Status: a.Status,
+		Text:   text.Label(cmp.Or(said.Message, said.Name, http.StatusText(a.Status), "request failed"), 200),
+		After:  a.Pause(),
 	}
 	switch {
-	case res.StatusCode/100 != 2:
+	case !a.OK():
 		return nil, why
-	case a.Code != nil && *a.Code != http.StatusOK:
-		why.Status = *a.Code
+	case said.Code != nil && *said.Code != http.StatusOK:
+		why.Status = *said.Code
 		return nil, why
-	case a.Code != nil:
-		return a.Data, nil
+	case said.Code != nil:
+		return said.Data, nil
 	case err != nil:
-		return nil, fmt.Errorf("%s: the answer is not JSON as expected: %w", path, err)
+		return nil, a.Unexpected(err)
 	}
-	return answer, nil
+	return a.Body, nil
 }
 
-// turn waits until messages may be asked for once more, so that many sessions
-// do not use up the requests that the server takes.
-func (c *client) turn(ctx context.Context) error {
-	c.mu.Lock()
-	now := c.now()
-	if earliest := now.Add(-readBurst * readEvery); c.next.Before(earliest) || c.next.Sub(now) > time.Hour {
-		c.next = earliest
+// pace spreads requests for messages, so that many sessions do not use up those
+// that the server takes.
+type pace struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	next time.Time
+}
+
+// wait waits until messages may be asked for once more.
+func (p *pace) wait(ctx context.Context) error {
+	p.mu.Lock()
+	now := p.now()
+	if earliest := now.Add(-readBurst * readEvery); p.next.Before(earliest) || p.next.Sub(now) > time.Hour {
+		p.next = earliest
 	}
-	c.next = c.next.Add(readEvery)
-	d := c.next.Sub(now)
-	c.mu.Unlock()
+	p.next = p.next.Add(readEvery)
+	d := p.next.Sub(now)
+	p.mu.Unlock()
 	return wait.For(ctx, d)
 }
 

@@ -294,7 +294,7 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 		s.Text = unaddressed(said, b.o.AgentUserID)
 	}
 	if !at.IsZero() {
-		s.At = at.Add(-time.Duration(b.skew.Load()))
+		s.At = b.api.clock.Here(at)
 	}
 	e := event{Account: b.account(), Chat: t.id, Panel: t.panel, ForUs: true, Backlog: backlog, Said: []entry{s}}
 	l.mu.Lock()

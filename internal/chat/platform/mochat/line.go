@@ -84,7 +84,7 @@ func newLine(b *bot, in *kit.Intake[event], m *marks, panels *kit.Cursors) *line
 		in:       in,
 		marks:    m,
 		panels:   panels,
-		began:    b.now(),
+		began:    b.deps.Now(),
 		inbox:    make(chan inboxItem, inboxMost),
 		targets:  map[string]*target{},
 		converse: map[string]string{},
@@ -154,7 +154,7 @@ func (l *line) options() socket.Options {
 	b := l.bot
 	address := "ws" + strings.TrimPrefix(b.o.SocketURL, "http") + b.o.SocketPath + "/?EIO=4&transport=websocket"
 	return socket.Options{
-		Client:   b.http,
+		Client:   b.api.rest.Client,
 		Dial:     func(context.Context) (socket.Target, error) { return socket.Target{URL: address}, nil },
 		Open:     l.open,
 		Receive:  l.receive,
@@ -276,7 +276,7 @@ func (k *talk) pong(ctx context.Context, c *socket.Conn) error {
 // lost takes note of the end of a connection, or of one that was not made.
 func (l *line) lost(err error) error {
 	l.gone(err)
-	l.bot.http.CloseIdleConnections() // they may be as dead as this one
+	l.bot.api.rest.Client.CloseIdleConnections() // they may be as dead as this one
 	l.talk.swap()
 	l.mu.Lock()
 	l.failures++

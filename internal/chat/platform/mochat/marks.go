@@ -48,7 +48,7 @@ func (b *bot) openMarks(ctx context.Context) (*marks, error) {
 	m := &marks{
 		path:    filepath.Join(dir, "session_cursors.json"),
 		note:    func(err error) { b.deps.Log.WarnContext(ctx, "keep how far sessions were read", "err", err) },
-		now:     b.now,
+		now:     b.deps.Now,
 		at:      map[string]int64{},
 		changed: make(chan struct{}, 1),
 	}

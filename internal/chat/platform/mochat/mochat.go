@@ -31,8 +31,8 @@ type bot struct {
 	deps chat.Deps
 	o    *options
 	caps chat.Caps
-	*client
-	run sync.Mutex // one Run at a time
+	api  *client
+	run  sync.Mutex // one Run at a time
 
 	silence time.Duration // longest time without a sign of the socket
 	calls   atomic.Int64  // on the socket
@@ -42,7 +42,7 @@ type bot struct {
 	groups *recent.Map[string, string] // of panels
 	sent   *recent.Map[string, int]    // texts of ours that come back, if we do not know our own id
 	asked  *recent.Map[string, string] // codes of questions in panels
-	told   *recent.Map[string, bool]   // causes that were logged
+	told   *kit.Once                   // logs trouble
 }
 
 // Driver is the platform.
@@ -82,26 +82,22 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
 	b := &bot{
 		deps:    d,
 		o:       o,
-		client:  newClient(o, h, d.Now),
+		api:     newClient(o, h, d.Now),
 		silence: time.Minute,
 		chats:   map[string]bool{},
 		groups:  recent.New[string, string](memory),
 		sent:    recent.New[string, int](memory),
 		asked:   recent.New[string, string](memory),
-		told:    recent.New[string, bool](memory),
+		told:    kit.NewOnce(d.Log),
 	}
 	b.caps = b.limits()
 	return b, nil
-}
-
-func newClient(o *options, h *http.Client, now func() time.Time) *client {
-	if now == nil {
-		now = time.Now
-	}
-	return &client{base: o.BaseURL, token: o.ClawToken, http: h, now: now}
 }
 
 // Name implements chat.Channel.
@@ -121,7 +117,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.http.CloseIdleConnections()
+	defer b.api.rest.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.account()); err != nil {
 		return err
 	}
@@ -175,13 +171,7 @@ func contained(ctx context.Context, part func(context.Context) error) (err error
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	b.mu.Lock()
-	known := b.told.Has(cause)
-	b.told.Put(cause, true)
-	b.mu.Unlock()
-	if !known {
-		b.deps.Log.WarnContext(ctx, "something that Mochat sent is ignored", append([]any{"cause", cause}, args...)...)
-	}
+	b.told.Warn(ctx, cause, "something that Mochat sent is ignored", append([]any{"cause", cause}, args...)...)
 }
 
 // probe asks for the sessions, and connects to the socket. People in the chats see nothing of it.
@@ -190,8 +180,8 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
-	defer b.http.CloseIdleConnections()
-	if _, err := b.post(ctx, callTime, listSessions, map[string]any{}); err != nil {
+	defer b.api.rest.Client.CloseIdleConnections()
+	if _, err := b.api.post(ctx, callTime, listSessions, map[string]any{}); err != nil {
 		if s := statusOf(err); s == http.StatusUnauthorized || s == http.StatusForbidden {
 			err = b.badToken(err)
 		}
@@ -276,7 +266,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 			result.Patch[key] = []string{any1}
 		}
 	}
-	c.token = httpsafe.NewSecret(string(agent.Token))
+	c.rest.Token = kit.Static(httpsafe.NewSecret(string(agent.Token)))
 	if _, err := c.post(ctx, callTime, bindOwner, map[string]any{"email": email, "greeting_msg": phrase.In(cmp.Or(string(o.Language), phrase.Chinese), greeting)}); err != nil {
 		p.Tell(chat.Step{Note: fmt.Sprintf("The agent is registered, but does not know its owner (%v). Add it on Mochat by its id %s.", err, agent.User)})
 	}

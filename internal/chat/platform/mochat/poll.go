@@ -106,7 +106,7 @@ func (l *line) idle(ctx context.Context) error {
 		case <-t.C:
 			return nil
 		case item := <-l.inbox:
-			if l.session(item.converse) == "" && l.bot.turn(ctx) == nil {
+			if l.session(item.converse) == "" && l.bot.api.pace.wait(ctx) == nil {
 				if err := l.lookSessions(ctx); chat.IsFatal(err) {
 					return err
 				}
@@ -157,7 +157,7 @@ func (l *line) subscribeNew(ctx context.Context) {
 // lookSessions finds sessions. Those that are listed in the section are known
 // already; of them it learns who takes part.
 func (l *line) lookSessions(ctx context.Context) error {
-	raw, err := l.bot.post(ctx, callTime, listSessions, map[string]any{})
+	raw, err := l.bot.api.post(ctx, callTime, listSessions, map[string]any{})
 	if s := statusOf(err); s == http.StatusUnauthorized || s == http.StatusForbidden {
 		return l.bot.badToken(err)
 	}
@@ -201,7 +201,7 @@ func (l *line) lookSessions(ctx context.Context) error {
 
 // lookPanels finds the panels with texts.
 func (l *line) lookPanels(ctx context.Context) error {
-	raw, err := l.bot.post(ctx, callTime, listPanels, map[string]any{})
+	raw, err := l.bot.api.post(ctx, callTime, listPanels, map[string]any{})
 	if err != nil {
 		return l.bot.judge(err)
 	}
@@ -303,7 +303,7 @@ func (l *line) round(ctx context.Context) error {
 func (l *line) serve(ctx context.Context, t *target, once bool) error {
 	b := l.bot
 	pauses := wait.Backoff{Least: ms(b.o.RetryDelayMS, 100*time.Millisecond, retryMost), Most: retryMost}
-	for b.turn(ctx) == nil {
+	for b.api.pace.wait(ctx) == nil {
 		began := time.Now()
 		n, err := l.readOnce(ctx, t)
 		switch {
@@ -342,7 +342,7 @@ func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
 		return l.readPanel(ctx, t)
 	}
 	cursor, _ := l.marks.get(t.id)
-	raw, err := l.bot.post(ctx, o.watch()+watchSlack, watchSession, map[string]any{
+	raw, err := l.bot.api.post(ctx, o.watch()+watchSlack, watchSession, map[string]any{
 		"sessionId": t.id, "cursor": cursor, "timeoutMs": o.watch().Milliseconds(), "limit": o.limit(),
 	})
 	if err != nil {
@@ -358,7 +358,7 @@ func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
 
 // readPanel reads the last messages of a panel, oldest first.
 func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
-	raw, err := l.bot.post(ctx, callTime, panelMessages, map[string]any{"panelId": t.id, "limit": min(l.bot.o.limit(), panelMost)})
+	raw, err := l.bot.api.post(ctx, callTime, panelMessages, map[string]any{"panelId": t.id, "limit": min(l.bot.o.limit(), panelMost)})
 	if err != nil {
 		return 0, l.bot.judge(err)
 	}
@@ -391,7 +391,7 @@ func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
 }
 
 // start is when this Run began, by the server's clock.
-func (l *line) start() time.Time { return l.began.Add(time.Duration(l.bot.skew.Load())) }
+func (l *line) start() time.Time { return l.bot.api.clock.There(l.began) }
 
 // place is how far a panel was read: a time and the message of then.
 func place(at time.Time, id string) string {

@@ -93,7 +93,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		body["replyTo"] = out.ReplyTo
 	}
 	b.expect(chatID, said, out.Question)
-	raw, err := b.post(ctx, callTime, path, body)
+	raw, err := b.api.post(ctx, callTime, path, body)
 	if err != nil {
 		b.own(chatID, said)
 		return "", classify(err)

@@ -353,11 +353,7 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	defer h.CloseIdleConnections()
 	direct := *h
 	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, errors.New("the address of a file is not one")
-	}
-	res, err := kit.Download(&direct, req)
+	res, err := kit.Download(ctx, &direct, address, nil)
 	if err != nil {
 		return nil, err
 	}

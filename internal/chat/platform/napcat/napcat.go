@@ -39,7 +39,7 @@ type bot struct {
 	conn atomic.Pointer[socket.Conn] // nil: not connected
 	me   atomic.Pointer[account]
 	sent *recent.Map[string, bool] // ids of our messages
-	told *recent.Map[string, bool] // causes that were logged
+	told *kit.Once                 // logs trouble
 }
 
 // account is who we are.
@@ -81,7 +81,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		silence: silence,
 		slack:   beatSlack,
 		sent:    recent.New[string, bool](memory),
-		told:    recent.New[string, bool](memory),
+		told:    kit.NewOnce(d.Log),
 	}, nil
 }
 
@@ -120,10 +120,7 @@ func (b *bot) identity() string {
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	if !b.told.Has(cause) {
-		b.told.Put(cause, true)
-		b.deps.Log.WarnContext(ctx, "a frame of NapCat is ignored", append([]any{"cause", cause}, args...)...)
-	}
+	b.told.Warn(ctx, cause, "a frame of NapCat is ignored", append([]any{"cause", cause}, args...)...)
 }
 
 // probe asks who we are. Other programs may be connected at the same time.

@@ -1,29 +1,21 @@
 package qq
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime/multipart"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/chat"
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
-	callTimeout   = 30 * time.Second
 	uploadTimeout = 5 * time.Minute
-	maxAnswer     = 8 << 20          // bytes of one answer
 	tokenMargin   = 50 * time.Second // QQ gives another token in the last minute of the old one
 	limitPause    = 5 * time.Second  // after too many messages
 )
@@ -52,26 +44,31 @@ func closed(code int) bool {
 
 // client speaks the REST API.
 type client struct {
-	api, auth, app string
-	secret         httpsafe.Secret
-	http           *http.Client
-	now            func() time.Time
-
-	mu    sync.Mutex // held while a token is fetched: one request is enough for all
-	token string
-	until time.Time
-	clock kit.Clock
-}
-
-// call is one request.
-type call struct {
-	method, path string
-	body         any
-	patience     time.Duration // 0: as usual
+	rest   kit.REST
+	tokens *kit.Tokens
+	clock  kit.Clock
 }
 
 func newClient(o *options, h *http.Client, now func() time.Time) *client {
-	return &client{api: o.APIBaseURL, auth: o.TokenBaseURL, app: o.AppID, secret: o.Secret, http: h, now: now}
+	c := &client{}
+	c.rest = kit.REST{
+		Client: h,
+		Base:   o.APIBaseURL,
+		Stale:  unauthorized,
+		Judge:  judge,
+		Heard:  func(h http.Header) { c.clock.Learn(h, now()) },
+	}
+	auth := c.rest
+	auth.Base = o.TokenBaseURL
+	c.tokens = kit.NewTokens(now, tokenMargin, func(ctx context.Context) (string, time.Duration, error) {
+		return fetchToken(ctx, &auth, o)
+	})
+	c.rest.Token = c.tokens.Get
+	c.rest.Sign = func(req *http.Request, token string) {
+		req.Header.Set("Authorization", "QQBot "+token)
+		req.Header.Set("X-Union-Appid", o.AppID)
+	}
+	return c
 }
 
 // apiError is a refusal.
@@ -99,15 +96,17 @@ func code(err error) int {
 // would be refused again. It uses status 500 for that, too.
 func business(err error) bool {
 	e, ok := errors.AsType[*apiError](err)
-	return ok && !e.limited() && !e.unauthorized() && (e.Status/100 == 4 || e.Code >= 300000)
+	return ok && !e.limited() && !unauthorized(err) && (e.Status/100 == 4 || e.Code >= 300000)
 }
 
 func (e *apiError) limited() bool {
 	return e.Status == http.StatusTooManyRequests || e.Code == codeTooMany || e.Code == codeBusy
 }
 
-func (e *apiError) unauthorized() bool {
-	return e.Status == http.StatusUnauthorized || e.Code == codeTokenGone || e.Code == codeTokenWrong
+// unauthorized reports whether the token is over.
+func unauthorized(err error) bool {
+	e, ok := errors.AsType[*apiError](err)
+	return ok && (e.Status == http.StatusUnauthorized || e.Code == codeTokenGone || e.Code == codeTokenWrong)
 }
 
 // classify puts an error of a sending call into the words of the manager.
@@ -122,100 +121,34 @@ func classify(err error) error {
 	return err
 }
 
-// bearer is a token that is still good.
-func (c *client) bearer(ctx context.Context) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.token != "" && c.now().Before(c.until) {
-		return c.token, nil
-	}
+// fetchToken gets a token for the secret, and how long it is good.
+func fetchToken(ctx context.Context, auth *kit.REST, o *options) (string, time.Duration, error) {
 	var a struct {
 		Token   string `json:"access_token"`
 		Expires number `json:"expires_in"`
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
-	body := map[string]string{"appId": c.app, "clientSecret": c.secret.Reveal()}
-	if err := c.once(ctx, call{method: http.MethodPost, path: "/app/getAppAccessToken", body: body}, c.auth, "", &a); err != nil {
-		return "", err
+	const path = "/app/getAppAccessToken"
+	body := kit.JSON(map[string]string{"appId": o.AppID, "clientSecret": o.Secret.Reveal()})
+	if err := auth.Do(ctx, kit.Call{Method: http.MethodPost, Path: path, Body: body}, &a); err != nil {
+		return "", 0, err
 	}
 	if a.Token == "" { // with status 200
-		return "", &apiError{Call: "POST /app/getAppAccessToken", Status: http.StatusOK, Code: a.Code, Message: a.Message}
+		return "", 0, &apiError{Call: "POST " + path, Status: http.StatusOK, Code: a.Code, Message: a.Message}
 	}
-	c.token, c.until = a.Token, c.now().Add(max(time.Duration(a.Expires)*time.Second-tokenMargin, time.Second))
-	return c.token, nil
+	return a.Token, time.Duration(a.Expires) * time.Second, nil
 }
 
-// drop forgets a token that QQ refused.
-func (c *client) drop(token string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.token == token || token == "" {
-		c.token = ""
-	}
+// do runs a call and reads its answer into result, if that is not nil. Body is
+// sent as JSON.
+func (c *client) do(ctx context.Context, method, path string, body, result any) error {
+	return c.send(ctx, kit.Call{Method: method, Path: path, Body: kit.JSON(body)}, result)
 }
 
-// do runs a call and reads its answer into result, if that is not nil. A token
-// that is over is replaced once.
-func (c *client) do(ctx context.Context, k call, result any) error {
-	limit := k.patience
-	if limit == 0 {
-		limit = callTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for try := 0; ; try++ {
-		token, err := c.bearer(ctx)
-		if err != nil {
-			return err
-		}
-		err = c.once(ctx, k, c.api, token, result)
-		e, ok := errors.AsType[*apiError](err)
-		if !ok || !e.unauthorized() || try > 0 {
-			return err
-		}
-		c.drop(token)
-	}
-}
-
-func (c *client) once(ctx context.Context, k call, base, token string, result any) error {
-	name := k.method + " " + form(k.path)
-	body, contentType, err := encode(k.body)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, k.method, base+k.path, bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, httpsafe.WithoutURL(err))
-	}
-	if len(body) > 0 {
-		req.Header.Set("Content-Type", contentType)
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "QQBot "+token)
-		req.Header.Set("X-Union-Appid", c.app)
-	}
-
-	res, err := c.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, httpsafe.WithoutURL(err))
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	c.clock.Learn(res.Header, c.now())
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, httpsafe.WithoutURL(err))
-	}
-	if res.StatusCode/100 != 2 || res.StatusCode == http.StatusAccepted {
-		return refuse(name, res, data)
-	}
-	if result == nil {
-		return nil
-	}
-	if err := json.Unmarshal(data, result); err != nil {
-		return fmt.Errorf("%s: the answer is not as expected: %w", name, err)
-	}
-	return nil
+func (c *client) send(ctx context.Context, k kit.Call, result any) error {
+	k.Name = k.Method + " " + form(k.Path)
+	return c.rest.Do(ctx, k, result)
 }
 
 // form is a path without ids, which do not belong into a log.
@@ -229,56 +162,35 @@ func form(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// refuse makes an error of an answer. Without a code, a proxy between us and QQ
-// answered: that says nothing about the message, so it is not final.
-func refuse(name string, res *http.Response, data []byte) error {
-	var a struct {
+// judge reads what QQ said. Without a code, a proxy between us and QQ answered: that
+// says nothing about the message, so it is not final.
+func judge(a kit.Answer) (json.RawMessage, error) {
+	if a.OK() && a.Status != http.StatusAccepted {
+		return a.Body, nil
+	}
+	var said struct {
 		Code    int    `json:"code"`
 		ErrCode int    `json:"err_code"`
 		Message string `json:"message"`
 	}
-	err := json.Unmarshal(data, &a)
-	if a.Code == codeAudit || err == nil && a.Code == 0 && res.StatusCode == http.StatusAccepted {
-		return nil // it arrived, and QQ looks at it
+	err := json.Unmarshal(a.Body, &said)
+	if said.Code == codeAudit || err == nil && said.Code == 0 && a.Status == http.StatusAccepted {
+		return nothing, nil // it arrived, and QQ looks at it
 	}
-	if err != nil || a.Code == 0 && a.ErrCode == 0 && res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusUnauthorized {
-		return fmt.Errorf("%s: HTTP status %d without an answer of the API", name, res.StatusCode)
+	if err != nil || said.Code == 0 && said.ErrCode == 0 && a.Status != http.StatusTooManyRequests && a.Status != http.StatusUnauthorized {
+		return nil, a.Foreign("the API")
 	}
-	if a.ErrCode != 0 {
-		a.Code = a.ErrCode // it says more
-	}
-	seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-	return &apiError{
-		Call: name, Status: res.StatusCode, Code: a.Code, Message: a.Message,
-		After: time.Duration(min(max(seconds, 0), 3600)) * time.Second,
+	return nil, &apiError{
+		Call:    a.Call,
+		Status:  a.Status,
+		Code:    cmp.Or(said.ErrCode, said.Code), // the first says more
+		Message: said.Message,
+		After:   a.Pause(),
 	}
 }
 
-// encode makes the body of a request: JSON, or a form with a picture.
-func encode(v any) (data []byte, contentType string, err error) {
-	if v == nil {
-		return nil, "", nil
-	}
-	m, ok := v.(outgoing)
-	if !ok || m.picture == nil {
-		data, err = json.Marshal(v)
-		return data, "application/json", err
-	}
-
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	for _, f := range [][2]string{{"content", m.Content}, {"msg_id", m.MsgID}} {
-		if err == nil && f[1] != "" {
-			err = w.WriteField(f[0], f[1])
-		}
-	}
-	part, partErr := w.CreateFormFile("file_image", "image")
-	if err = errors.Join(err, partErr); err == nil {
-		_, err = part.Write(m.picture)
-	}
-	err = errors.Join(err, w.Close())
-	return b.Bytes(), w.FormDataContentType(), err
-}
+// nothing is a result that says nothing.
+var nothing = json.RawMessage("{}")
 
 // gatewayInfo says where to connect to.
 type gatewayInfo struct {
@@ -290,7 +202,7 @@ type gatewayInfo struct {
 }
 
 func (c *client) gateway(ctx context.Context) (g gatewayInfo, err error) {
-	err = c.do(ctx, call{method: http.MethodGet, path: "/gateway/bot"}, &g)
+	err = c.do(ctx, http.MethodGet, "/gateway/bot", nil, &g)
 	return g, err
 }
 

@@ -10,7 +10,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/chat"
@@ -51,21 +50,8 @@ func (b *bot) received(a attachment) kit.Received {
 	if strings.HasPrefix(address, "//") {
 		address = "https:" + address
 	}
-	open := func(ctx context.Context) (io.ReadCloser, error) {
-		h, err := kit.ClientFor(b.deps, address, b.o.APIBaseURL, b.calls.http, atQQ)
-		if err != nil {
-			return nil, err
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-		if err != nil {
-			return nil, chat.Permanent(httpsafe.WithoutURL(err))
-		}
-		res, err := kit.Download(h, req)
-		if err != nil {
-			return nil, err
-		}
-		return res.Body, nil
-	}
+	origin := kit.Origin{Client: b.calls.rest.Client, Bases: []string{b.o.APIBaseURL}, Ours: atQQ}
+	open := func(ctx context.Context) (io.ReadCloser, error) { return origin.Open(ctx, b.deps, address) }
 	return kit.Received{Kind: a.kind(), Name: a.name(), Size: int64(a.Size), Max: b.o.DownloadMaxBytes, Open: open, Again: true}
 }
 
@@ -125,7 +111,8 @@ func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, err
 	var a struct {
 		Info string `json:"file_info"`
 	}
-	if err := b.calls.do(ctx, call{method: http.MethodPost, path: to.path("files"), body: body, patience: uploadTimeout}, &a); err != nil {
+	k := kit.Call{Method: http.MethodPost, Path: to.path("files"), Body: kit.JSON(body), Within: uploadTimeout}
+	if err := b.calls.send(ctx, k, &a); err != nil {
 		return outgoing{}, classify(err)
 	}
 	if a.Info == "" {

@@ -117,7 +117,7 @@ func (g *gateway) open(ctx context.Context, c *socket.Conn) error {
 	if json.Unmarshal(raw.Data, &f) != nil || f.Op != opHello || json.Unmarshal(f.Data, &hello) != nil || hello.Every < 1 {
 		return errors.New("the gateway did not say hello")
 	}
-	token, err := g.bot.calls.bearer(ctx)
+	token, err := g.bot.calls.tokens.Get(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (g *gateway) heartbeat(ctx context.Context, c *socket.Conn) error {
 func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) error {
 	var f frame
 	if err := json.Unmarshal(raw.Data, &f); err != nil {
-		g.rc.trouble.Warn(ctx, "frame", "a frame of the gateway cannot be read", err)
+		g.rc.once.Warn(ctx, "frame", "a frame of the gateway cannot be read", "err", err)
 		return nil
 	}
 	switch f.Op {
@@ -201,14 +201,14 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 	case "C2C_MESSAGE_CREATE", "GROUP_AT_MESSAGE_CREATE", "GROUP_MESSAGE_CREATE", "DIRECT_MESSAGE_CREATE", "AT_MESSAGE_CREATE":
 		var m message
 		if err := json.Unmarshal(f.Data, &m); err != nil {
-			g.rc.trouble.Warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, err)
+			g.rc.once.Warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, "err", err)
 			return nil
 		}
 		return g.rc.take(ctx, event{Kind: f.Kind, Message: &m})
 	case "INTERACTION_CREATE":
 		var t tap
 		if err := json.Unmarshal(f.Data, &t); err != nil {
-			g.rc.trouble.Warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, err)
+			g.rc.once.Warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, "err", err)
 			return nil
 		}
 		return g.rc.take(ctx, event{Kind: f.Kind, Tap: &t})
@@ -236,7 +236,7 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 // introduce asks who we are, after an earlier run's session was resumed.
 func (g *gateway) introduce(ctx context.Context) {
 	var me user
-	if err := g.bot.calls.do(ctx, call{method: http.MethodGet, path: "/users/@me"}, &me); err != nil {
+	if err := g.bot.calls.do(ctx, http.MethodGet, "/users/@me", nil, &me); err != nil {
 		g.bot.deps.Log.DebugContext(ctx, "the name of the bot is not known", "err", err)
 	} else {
 		g.bot.me.Store(&me)
@@ -261,7 +261,7 @@ func (g *gateway) lost(err error) error {
 			return socket.Fatal(chat.Fatal(fmt.Errorf("QQ refuses how the bot logs in (%w); check on https://q.qq.com that it may use direct chats and groups", err)))
 		case e.Code == closeBadToken:
 			g.session = ""
-			g.bot.calls.drop("")
+			g.bot.calls.tokens.Forget()
 		case e.Code == closeBadSession, e.Code == closeBadSeq, e.Code >= 4900 && e.Code < closeSandboxOnly:
 			g.session = ""
 		case e.Code == closeTooFast, e.Code == closeTimeout: // it can be resumed

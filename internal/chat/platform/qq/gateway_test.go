@@ -175,10 +175,10 @@ func TestTokens(t *testing.T) {
 	fake := loopback(t)
 	r := newRig(t, fake, nil)
 	now := time.Now()
-	r.calls.now = func() time.Time { return now }
+	r.calls = newClient(r.o, r.calls.rest.Client, func() time.Time { return now })
 	ask := func() {
 		t.Helper()
-		if err := r.calls.do(t.Context(), call{method: "GET", path: "/users/@me"}, nil); err != nil {
+		if err := r.calls.do(t.Context(), "GET", "/users/@me", nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,11 +38,11 @@ type event struct {
 
 // receiver makes messages for the agent of the events that come during one Run.
 type receiver struct {
-	bot     *bot
-	submit  chat.Submit
-	in      *kit.Intake[event]
-	trouble *kit.Once
-	side    sync.WaitGroup // answers to buttons, and who we are
+	bot    *bot
+	submit chat.Submit
+	in     *kit.Intake[event]
+	side   sync.WaitGroup // answers to buttons, and who we are
+	once   *kit.Once      // logs trouble
 }
 
 // take accepts an event without waiting for anything but the disk. An error ends
@@ -59,7 +59,7 @@ func (rc *receiver) take(ctx context.Context, e event) error {
 	}
 	if err := rc.in.Hold(ctx, v.Route.ChatID, key, e); err != nil {
 		if ctx.Err() == nil && !errors.Is(err, chat.ErrStopping) {
-			rc.trouble.Warn(ctx, "hold", "a message cannot be held; QQ is asked for it again", err)
+			rc.once.Warn(ctx, "hold", "a message cannot be held; QQ is asked for it again", "err", err)
 		}
 		return socketPause(err)
 	}
@@ -280,8 +280,8 @@ func (rc *receiver) tapped(ctx context.Context, pass access.Pass, t *tap, k kind
 // confirm tells QQ that a button was received, so that it stops to wait.
 func (rc *receiver) confirm(ctx context.Context, id string) {
 	rc.side.Go(func() {
-		k := call{method: http.MethodPut, path: "/interactions/" + id, body: map[string]int{"code": 0}, patience: tapTime}
-		if err := rc.bot.calls.do(ctx, k, nil); err != nil {
+		k := kit.Call{Method: http.MethodPut, Path: "/interactions/" + id, Body: kit.JSON(map[string]int{"code": 0}), Within: tapTime}
+		if err := rc.bot.calls.send(ctx, k, nil); err != nil {
 			rc.bot.deps.Log.DebugContext(ctx, "confirm a button", "err", err)
 		}
 	})

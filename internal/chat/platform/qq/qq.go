@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,7 +104,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.o.AppID); err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return err
 	}
 
-	rc := &receiver{bot: b, submit: submit, trouble: kit.NewOnce(b.deps.Log)}
+	rc := &receiver{bot: b, submit: submit, once: kit.NewOnce(b.deps.Log)}
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	g := newGateway(b, rc)
 	defer g.keep(ctx)
 	return socket.Run(ctx, socket.Options{
-		Client:  b.calls.http,
+		Client:  b.calls.rest.Client,
 		Dial:    g.dial,
 		Open:    g.open,
 		Receive: g.receive,
@@ -150,9 +151,9 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if !ok {
 		return chat.Report{}, errors.New("not a QQ channel")
 	}
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	var me user
-	if err := b.calls.do(ctx, call{method: "GET", path: "/users/@me"}, &me); err != nil {
+	if err := b.calls.do(ctx, http.MethodGet, "/users/@me", nil, &me); err != nil {
 		return chat.Report{}, b.explained(err)
 	}
 	gate, err := b.calls.gateway(ctx)

@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/socket"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -220,7 +221,7 @@ func (b *bot) post(ctx context.Context, to target, m outgoing, r reply) (string,
 	var sent struct {
 		ID string `json:"id"`
 	}
-	err := b.calls.do(ctx, call{method: http.MethodPost, path: to.path("messages"), body: m}, &sent)
+	err := b.calls.send(ctx, kit.Call{Method: http.MethodPost, Path: to.path("messages"), Body: m.encode()}, &sent)
 	return sent.ID, err
 }
 

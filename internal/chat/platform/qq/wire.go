@@ -1,10 +1,13 @@
 package qq
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // kind is what a chat is. It decides the address that messages go to.
@@ -150,6 +153,21 @@ type outgoing struct {
 	MsgSeq   int            `json:"msg_seq,omitempty"`
 
 	picture []byte // in guilds: sent along
+}
+
+// encode is JSON, or a form with the picture.
+func (m outgoing) encode() kit.Body {
+	if m.picture == nil {
+		return kit.JSON(m)
+	}
+	form := kit.NewForm()
+	for _, f := range [][2]string{{"content", m.Content}, {"msg_id", m.MsgID}} {
+		if f[1] != "" {
+			form.Field(f[0], f[1])
+		}
+	}
+	form.File("file_image", "image", bytes.NewReader(m.picture), int64(len(m.picture)))
+	return form.Body()
 }
 
 type markdownBody struct {

@@ -192,7 +192,7 @@ func link(ctx context.Context, rpc *client, p chat.Dialog) (string, error) {
 		var begun struct {
 			URI string `json:"deviceLinkUri"`
 		}
-		err := rpc.ask(ctx, "startLink", map[string]any{}, &begun, maxAnswer)
+		err := rpc.ask(ctx, kit.Call{Name: "startLink", Within: loginTime}, map[string]any{}, &begun)
 		if e, ok := errors.AsType[*rpcError](err); ok && e.Code == codeNoMethod {
 			return "", fmt.Errorf("the daemon serves one account only (%w): start it without -a, or run signal-cli link -n %s", err, deviceName)
 		}
@@ -203,7 +203,7 @@ func link(ctx context.Context, rpc *client, p chat.Dialog) (string, error) {
 		var done struct {
 			Number string `json:"number"`
 		}
-		err = rpc.ask(ctx, "finishLink", map[string]any{"deviceLinkUri": begun.URI, "deviceName": deviceName}, &done, maxAnswer)
+		err = rpc.ask(ctx, kit.Call{Name: "finishLink", Within: loginTime}, map[string]any{"deviceLinkUri": begun.URI, "deviceName": deviceName}, &done)
 		if e, ok := errors.AsType[*rpcError](err); ok && e.says("timed out") && ctx.Err() == nil {
 			continue
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -16,9 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/bus/media"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -30,20 +28,31 @@ const (
 
 // client speaks to the daemon of signal-cli.
 type client struct {
+	rest    kit.REST               // but for its base
 	base    atomic.Pointer[string] // nil: it is not known where the daemon is
 	account string
-	http    *http.Client
 	lastID  atomic.Int64
 	idle    time.Duration // longest time without a word of the daemon; 0: idleTime
 }
 
 // newClient makes a client of the daemon at base, "" if that is not known yet.
 func newClient(base, account string, h *http.Client) *client {
-	c := &client{account: account, http: h}
+	c := &client{account: account, rest: kit.REST{Client: h, Judge: judge, Within: callTime, Most: maxAnswer}}
 	if base != "" {
 		c.base.Store(&base)
 	}
 	return c
+}
+
+// daemon is the API of the daemon where it is now.
+func (c *client) daemon() (kit.REST, error) {
+	rest := c.rest
+	base := c.base.Load()
+	if base == nil {
+		return rest, fmt.Errorf("signal-cli is not started yet: %w", chat.ErrNotReady)
+	}
+	rest.Base = *base
+	return rest, nil
 }
 
 // rpcError is a refusal by signal-cli.
@@ -84,92 +93,69 @@ type result struct {
 }
 
 func (c *client) call(ctx context.Context, method string, params map[string]any, into any) error {
-	return c.callMost(ctx, method, params, into, maxAnswer)
+	return c.callMost(ctx, method, params, into, 0)
 }
 
+// callMost is call for an answer with a file in it; 0 bytes are the usual ones.
 func (c *client) callMost(ctx context.Context, method string, params map[string]any, into any, most int64) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	all := map[string]any{"account": c.account}
 	maps.Copy(all, params)
-	return c.ask(ctx, method, all, into, most)
+	return c.ask(ctx, kit.Call{Name: method, Most: most}, all, into)
 }
 
-// ask makes a request as long as ctx allows, which need not be for an account.
-func (c *client) ask(ctx context.Context, method string, all map[string]any, into any, most int64) error {
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": c.lastID.Add(1), "method": method, "params": all})
+// ask makes a request, which need not be for an account. The call has the method
+// as its name.
+func (c *client) ask(ctx context.Context, k kit.Call, params map[string]any, into any) error {
+	daemon, err := c.daemon()
 	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
+		return fmt.Errorf("%s: %w", k.Name, err)
 	}
+	k.Method = http.MethodPost
+	k.Path = "/api/v1/rpc"
+	k.Body = kit.JSON(map[string]any{"jsonrpc": "2.0", "id": c.lastID.Add(1), "method": k.Name, "params": params})
+	return daemon.Do(ctx, k, into)
+}
 
-	res, err := c.do(ctx, http.MethodPost, "/api/v1/rpc", bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
-	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	if int64(len(data)) > most {
-		return fmt.Errorf("%s: %w", method, media.ErrTooLarge)
-	}
-
+// judge reads an answer of JSON-RPC.
+func judge(a kit.Answer) (json.RawMessage, error) {
 	var answer struct {
 		Result json.RawMessage `json:"result"`
 		Error  *rpcError       `json:"error"`
 	}
-	if err := json.Unmarshal(data, &answer); err != nil {
-		return fmt.Errorf("%s: HTTP status %d without an answer of signal-cli", method, res.StatusCode)
+	if err := json.Unmarshal(a.Body, &answer); err != nil {
+		return nil, a.Foreign("signal-cli")
 	}
 	if answer.Error != nil {
-		answer.Error.Method = method
-		return answer.Error
+		answer.Error.Method = a.Call
+		return nil, answer.Error
 	}
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: HTTP status %d", method, res.StatusCode)
+	if a.Status != http.StatusOK {
+		return nil, fmt.Errorf("%s: HTTP status %d", a.Call, a.Status)
 	}
-	if into == nil {
-		return nil
-	}
-	if err := json.Unmarshal(answer.Result, into); err != nil {
-		return fmt.Errorf("%s: the answer is not as expected: %w", method, err)
-	}
-	return nil
+	return answer.Result, nil
 }
 
-func (c *client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
-	base := c.base.Load()
-	if base == nil {
-		return nil, fmt.Errorf("signal-cli is not started yet: %w", chat.ErrNotReady)
+// judgeStatus is judge for what has a status only.
+func judgeStatus(a kit.Answer) (json.RawMessage, error) {
+	if a.Status != http.StatusOK {
+		return nil, fmt.Errorf("%s: HTTP status %d", a.Call, a.Status)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, *base+path, body)
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return nil, httpsafe.WithoutURL(err)
-	}
-	return res, nil
+	return nil, nil
+}
+
+// judgeStream is judge for what is not the stream of messages.
+func judgeStream(a kit.Answer) (json.RawMessage, error) {
+	return nil, fmt.Errorf("%s is refused: HTTP status %d", a.Call, a.Status)
 }
 
 // check asks whether the daemon is there.
 func (c *client) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	res, err := c.do(ctx, http.MethodGet, "/api/v1/check", nil)
-	if err == nil {
-		_ = res.Body.Close()
-		if res.StatusCode == http.StatusOK {
-			return nil
-		}
-		err = fmt.Errorf("HTTP status %d", res.StatusCode)
+	daemon, err := c.daemon()
+	if err != nil {
+		return err
 	}
-	return err
+	daemon.Judge = judgeStatus
+	return daemon.Do(ctx, kit.Call{Method: http.MethodGet, Path: "/api/v1/check"}, nil)
 }
 
 var errIdle = errors.New("signal-cli says nothing any more")
@@ -183,14 +169,20 @@ func (c *client) events(ctx context.Context, opened func(), take func(data []byt
 	idle := time.AfterFunc(most, func() { cancel(errIdle) })
 	defer idle.Stop()
 
-	res, err := c.do(ctx, http.MethodGet, "/api/v1/events?account="+url.QueryEscape(c.account), nil)
+	daemon, err := c.daemon()
+	if err != nil {
+		return err
+	}
+	daemon.Judge = judgeStream
+	res, err := daemon.Open(ctx, kit.Call{
+		Method: http.MethodGet,
+		Path:   "/api/v1/events?account=" + url.QueryEscape(c.account),
+		Name:   "the stream of messages",
+	})
 	if err != nil {
 		return cause(ctx, err)
 	}
 	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the stream of messages is refused: HTTP status %d", res.StatusCode)
-	}
 	opened()
 	err = readEvents(bufio.NewReaderSize(res.Body, 64<<10), func() { idle.Reset(most) }, take)
 	return cause(ctx, fmt.Errorf("the stream of messages ended: %w", err))

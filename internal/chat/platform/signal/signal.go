@@ -39,9 +39,7 @@ type bot struct {
 	vanish *vanishing
 	quoted *recent.Map[string, bool] // messages that were quoted, so that only the first part of an answer quotes
 	run    sync.Mutex                // one Run at a time
-
-	mu     sync.Mutex
-	warned map[string]bool // causes that were logged
+	once   *kit.Once                 // logs trouble
 }
 
 // Driver is the platform.
@@ -69,7 +67,7 @@ func newBot(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	return &bot{
 		deps: d, o: o, rpc: newClient(o.base(), o.PhoneNumber, h),
 		dm: newList(o.DM.AllowFrom), dir: o.files(home),
-		facts: &facts{state: d.State}, vanish: newVanishing(d.Now), quoted: recent.New[string, bool](1000), warned: map[string]bool{},
+		facts: &facts{state: d.State}, vanish: newVanishing(d.Now), quoted: recent.New[string, bool](1000), once: kit.NewOnce(d.Log),
 	}, nil
 }
 
@@ -85,7 +83,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.rpc.http.CloseIdleConnections()
+	defer b.rpc.rest.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.o.PhoneNumber); err != nil {
 		return err
 	}
@@ -118,7 +116,7 @@ func (b *bot) receive(ctx context.Context, in *kit.Intake[event]) error {
 		if chat.IsFatal(err) {
 			return err
 		}
-		b.rpc.http.CloseIdleConnections() // where one fell silent, the others are not to be trusted
+		b.rpc.rest.Client.CloseIdleConnections() // where one fell silent, the others are not to be trusted
 		b.deps.Ready("", err)
 		_ = pauses.Wait(ctx)
 	}
@@ -146,7 +144,7 @@ func (b *bot) greet(ctx context.Context) error {
 		if e.says("valid account", "not registered", "no such account", "authorization failed", "unregistered") {
 			return chat.Fatal(fmt.Errorf("signal-cli has no account %s (%w); register or link it: signal-cli -a %s register", b.o.PhoneNumber, err, b.o.PhoneNumber))
 		}
-		b.warn(ctx, "typing", "typing indicators cannot be enabled", "err", err)
+		b.once.Warn(ctx, "typing", "typing indicators cannot be enabled", "err", err)
 		err = nil
 	}
 	if err != nil {
@@ -157,7 +155,7 @@ func (b *bot) greet(ctx context.Context) error {
 		UUID string `json:"uuid"`
 	}
 	if err := b.rpc.call(ctx, "getUserStatus", map[string]any{"recipient": []string{b.o.PhoneNumber}}, &status); err != nil {
-		b.warn(ctx, "uuid", "the bot's own UUID is not known yet: mentions may be missed", "err", err)
+		b.once.Warn(ctx, "uuid", "the bot's own UUID is not known yet: mentions may be missed", "err", err)
 		return nil
 	}
 	for _, s := range status {
@@ -171,12 +169,12 @@ func (b *bot) greet(ctx context.Context) error {
 // take holds an event, if it is a message.
 func (b *bot) take(ctx context.Context, in *kit.Intake[event], data []byte) {
 	if data == nil {
-		b.warn(ctx, "long", "a message of signal-cli is too long and was dropped", "limit", maxEvent)
+		b.once.Warn(ctx, "long", "a message of signal-cli is too long and was dropped", "limit", maxEvent)
 		return
 	}
 	var ev event
 	if err := json.Unmarshal(data, &ev); err != nil {
-		b.warn(ctx, "malformed", "a message of signal-cli cannot be read and was dropped", "err", err)
+		b.once.Warn(ctx, "malformed", "a message of signal-cli cannot be read and was dropped", "err", err)
 		return
 	}
 	if ev.Envelope == nil || ev.Account != "" && normal(ev.Account) != b.o.PhoneNumber {
@@ -185,7 +183,7 @@ func (b *bot) take(ctx context.Context, in *kit.Intake[event], data []byte) {
 	ids := ev.Envelope.senders()
 	if b.facts.us(ids...) { // from another device of ours
 		if err := b.facts.learn(ids...); err != nil {
-			b.warn(ctx, "state", "the bot's own ids cannot be kept", "err", err)
+			b.once.Warn(ctx, "state", "the bot's own ids cannot be kept", "err", err)
 		}
 		return
 	}
@@ -198,20 +196,9 @@ func (b *bot) take(ctx context.Context, in *kit.Intake[event], data []byte) {
 		chatID = b.facts.chat(ids)
 	}
 	for in.Hold(ctx, chatID, messageID(ids, m, edited), ev) != nil { // too much waits: let the daemon wait as well
-		b.warn(ctx, "held", "too many messages wait; reading from signal-cli pauses")
+		b.once.Warn(ctx, "held", "too many messages wait; reading from signal-cli pauses")
 		if wait.For(ctx, holdPause) != nil {
 			return
 		}
-	}
-}
-
-// warn logs the first event of a cause.
-func (b *bot) warn(ctx context.Context, cause, text string, args ...any) {
-	b.mu.Lock()
-	told := b.warned[cause]
-	b.warned[cause] = true
-	b.mu.Unlock()
-	if !told {
-		b.deps.Log.WarnContext(ctx, text, args...) //nolint:sloglint // a constant of the caller
 	}
 }

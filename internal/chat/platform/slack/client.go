@@ -13,8 +13,8 @@ import (
 	api "github.com/slack-go/slack"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/base/recent"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -47,21 +47,17 @@ type client struct {
 	base  string
 	token httpsafe.Secret
 	names *names
-	once  *recent.Map[string, bool] // causes that were logged
-	fail  func(err error)           // ends the Run that goes on
+	once  *kit.Once       // logs trouble
+	fail  func(err error) // ends the Run that goes on
 }
 
 func newClient(d chat.Deps, o *options, a *api.Client, h *http.Client, fail func(err error)) *client {
-	return &client{deps: d, api: a, http: h, base: o.APIBase, token: o.BotToken, names: newNames(), once: recent.New[string, bool](100), fail: fail}
+	return &client{deps: d, api: a, http: h, base: o.APIBase, token: o.BotToken, names: newNames(), once: kit.NewOnce(d.Log), fail: fail}
 }
 
 // report logs something the first time that it happens.
 func (c *client) report(ctx context.Context, what, cause string, err error) {
-	if c.once.Has(what + cause) {
-		return
-	}
-	c.once.Put(what+cause, true)
-	c.deps.Log.WarnContext(ctx, "a step failed; this is logged once", "step", what, "cause", cause, "err", httpsafe.WithoutURL(err))
+	c.once.Warn(ctx, what+cause, "a step failed; this is logged once", "step", what, "cause", cause, "err", httpsafe.WithoutURL(err))
 }
 
 // call runs something within the time for one call.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net/http"
 	"slices"
@@ -17,8 +16,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -39,9 +38,10 @@ type verifier struct {
 }
 
 func newVerifier(d chat.Deps, o *options, h *http.Client) *verifier {
-	v := &verifier{o: o, now: d.Now, framework: &keySet{url: o.OpenIDURL, http: h, now: d.Now}}
+	rest := kit.REST{Client: h, Judge: judgeKeys, Most: maxKeys}
+	v := &verifier{o: o, now: d.Now, framework: &keySet{url: o.OpenIDURL, rest: rest, now: d.Now}}
 	if o.TenantID != "" {
-		v.entra = &keySet{url: o.LoginBase + "/" + o.TenantID + "/v2.0/.well-known/openid-configuration", http: h, now: d.Now}
+		v.entra = &keySet{url: o.LoginBase + "/" + o.TenantID + "/v2.0/.well-known/openid-configuration", rest: rest, now: d.Now}
 	}
 	return v
 }
@@ -159,7 +159,7 @@ var errNoKeys = errors.New("the keys that Teams signs with cannot be read")
 // keySet is the list of an issuer's keys.
 type keySet struct {
 	url  string
-	http *http.Client
+	rest kit.REST // takes whole addresses
 	now  func() time.Time
 
 	mu    sync.Mutex // also while the list is fetched
@@ -237,17 +237,13 @@ func (s *keySet) fetch(ctx context.Context) (map[string]key, error) {
 }
 
 func (s *keySet) read(ctx context.Context, address string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return err
+	return s.rest.Do(ctx, kit.Call{Method: http.MethodGet, Path: address, Name: "fetch the keys"}, into)
+}
+
+// judgeKeys reads a list of keys, or where it is.
+func judgeKeys(a kit.Answer) (json.RawMessage, error) {
+	if a.Status != http.StatusOK {
+		return nil, fmt.Errorf("%s: HTTP status %d", a.Call, a.Status)
 	}
-	res, err := s.http.Do(req)
-	if err != nil {
-		return httpsafe.WithoutURL(err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("HTTP status %d", res.StatusCode)
-	}
-	return json.NewDecoder(io.LimitReader(res.Body, maxKeys)).Decode(into)
+	return a.Body, nil
 }

@@ -1,7 +1,6 @@
 package teams
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -12,16 +11,15 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/text"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
-	callTimeout = 30 * time.Second
 	maxAnswer   = 1 << 20
 	tokenEarly  = time.Minute     // before its end a token is replaced
 	limitedWait = 5 * time.Second // when Teams does not say how long to wait
@@ -29,18 +27,30 @@ const (
 
 // client speaks to the connector of Teams, with tokens that it fetches.
 type client struct {
-	name string // of the section
-	o    *options
-	http *http.Client
-	now  func() time.Time
-
-	mu    sync.Mutex // also while a token is fetched
-	token string
-	until time.Time
+	connector kit.REST // takes whole addresses, below the service URLs of conversations
+	login     kit.REST
+	tokens    *kit.Tokens
+	o         *options
 }
 
 func newClient(d chat.Deps, o *options, h *http.Client) *client {
-	return &client{name: d.Name, o: o, http: h, now: d.Now}
+	c := &client{o: o}
+	c.login = kit.REST{
+		Client: h,
+		Base:   o.LoginBase,
+		Judge:  func(a kit.Answer) (json.RawMessage, error) { return judgeLogin(a, d.Name) },
+		Most:   maxAnswer,
+	}
+	c.tokens = kit.NewTokens(d.Now, tokenEarly, c.fetchToken)
+	c.connector = kit.REST{
+		Client: h,
+		Token:  c.tokens.Get,
+		Sign:   func(req *http.Request, token string) { req.Header.Set("Authorization", "Bearer "+token) },
+		Stale:  stale,
+		Judge:  judge,
+		Most:   maxAnswer,
+	}
+	return c
 }
 
 // apiError is a refusal by Teams.
@@ -81,112 +91,93 @@ func classify(err error) error {
 	return err
 }
 
-// bearer is a token for the connector, other than one that was refused.
-func (c *client) bearer(ctx context.Context, refused string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.token != "" && c.token != refused && c.now().Before(c.until) {
-		return c.token, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	form := url.Values{
-		"grant_type": {"client_credentials"}, "client_id": {c.o.AppID}, "client_secret": {c.o.AppPassword.Reveal()},
-		"scope": {"https://api.botframework.com/.default"},
-	}
-	address := c.o.LoginBase + "/" + cmp.Or(c.o.TenantID, "botframework.com") + "/oauth2/v2.0/token"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
-	if err != nil {
-		return "", err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	var answer struct {
-		Token   string `json:"access_token"`
-		Expires int    `json:"expires_in"`
-		Error   string `json:"error"`
-		Reason  string `json:"error_description"`
-	}
-	status, _, err := c.do(req, &answer)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("fetch a token: %w", err)
-	case answer.Error != "" && (status == http.StatusBadRequest || status == http.StatusUnauthorized):
-		why, _, _ := strings.Cut(answer.Reason, " Trace ID")
-		return "", chat.Fatal(fmt.Errorf("Microsoft refuses the credentials of the bot (%s: %s); check appId, appPassword (the value of the secret, not its id; is it expired?) and tenantId of channels.%s", //nolint:staticcheck // a name begins the sentence
-			answer.Error, text.Label(why, 200), c.name))
-	case status != http.StatusOK || answer.Token == "":
-		return "", fmt.Errorf("fetch a token: HTTP status %d", status)
-	}
-	c.token, c.until = answer.Token, c.now().Add(time.Duration(answer.Expires)*time.Second-tokenEarly)
-	return c.token, nil
+// stale reports whether the token is over.
+func stale(err error) bool {
+	e := refusal(err)
+	return e != nil && e.Status == http.StatusUnauthorized
 }
 
-// do runs a request and reads its JSON; what is not JSON has its status only.
-func (c *client) do(req *http.Request, into any) (status int, header http.Header, err error) {
-	res, err := c.http.Do(req)
-	if err != nil {
-		return 0, nil, httpsafe.WithoutURL(err)
+// judge reads what the connector said; what is not JSON has its status only.
+func judge(a kit.Answer) (json.RawMessage, error) {
+	if a.OK() {
+		return a.Body, nil
 	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return 0, nil, err
-	}
-	_ = json.Unmarshal(data, into)
-	return res.StatusCode, res.Header, nil
-}
-
-// call sends an activity, or nil, to an address below a service URL. Result is
-// the id of what was made.
-func (c *client) call(ctx context.Context, method, address string, body any) (id string, err error) {
-	var data []byte
-	if body != nil {
-		if data, err = json.Marshal(body); err != nil {
-			return "", err
-		}
-	}
-	token, err := c.bearer(ctx, "")
-	if err != nil {
-		return "", err
-	}
-	id, err = c.once(ctx, method, address, token, data)
-	if e := refusal(err); e != nil && e.Status == http.StatusUnauthorized {
-		if token, err = c.bearer(ctx, token); err != nil {
-			return "", err
-		}
-		id, err = c.once(ctx, method, address, token, data)
-	}
-	return id, err
-}
-
-func (c *client) once(ctx context.Context, method, address, token string, data []byte) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(data))
-	if err != nil {
-		return "", err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+token)
-	var answer struct {
-		ID    string `json:"id"`
+	var said struct {
 		Error struct {
 			Code    string `json:"code"`
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	status, header, err := c.do(req, &answer)
+	_ = json.Unmarshal(a.Body, &said)
+	e := &apiError{
+		Status:  a.Status,
+		Code:    text.Label(said.Error.Code, 64),
+		Message: text.Label(said.Error.Message, 200),
+		After:   limitedWait,
+	}
+	if _, err := strconv.Atoi(a.Header.Get("Retry-After")); err == nil {
+		e.After = max(a.Pause(), time.Second)
+	}
+	return nil, e
+}
+
+// fetchToken gets a token for the secret, and how long it is good.
+func (c *client) fetchToken(ctx context.Context) (string, time.Duration, error) {
+	form := url.Values{
+		"grant_type":    {"client_credentials"},
+		"client_id":     {c.o.AppID},
+		"client_secret": {c.o.AppPassword.Reveal()},
+		"scope":         {"https://api.botframework.com/.default"},
+	}
+	var got struct {
+		Token   string `json:"access_token"`
+		Expires int    `json:"expires_in"`
+	}
+	err := c.login.Do(ctx, kit.Call{
+		Method: http.MethodPost,
+		Path:   "/" + cmp.Or(c.o.TenantID, "botframework.com") + "/oauth2/v2.0/token",
+		Name:   "fetch a token",
+		Body:   kit.URLEncoded(form),
+	}, &got)
+	if err != nil {
+		return "", 0, err
+	}
+	if got.Token == "" {
+		return "", 0, fmt.Errorf("fetch a token: HTTP status %d", http.StatusOK)
+	}
+	return got.Token, time.Duration(got.Expires) * time.Second, nil
+}
+
+// judgeLogin reads what Microsoft's login said about the credentials of a section.
+func judgeLogin(a kit.Answer, section string) (json.RawMessage, error) {
+	var said struct {
+		Error  string `json:"error"`
+		Reason string `json:"error_description"`
+	}
+	_ = json.Unmarshal(a.Body, &said)
+	switch {
+	case said.Error != "" && (a.Status == http.StatusBadRequest || a.Status == http.StatusUnauthorized):
+		why, _, _ := strings.Cut(said.Reason, " Trace ID")
+		return nil, chat.Fatal(fmt.Errorf("Microsoft refuses the credentials of the bot (%s: %s); check appId, appPassword (the value of the secret, not its id; is it expired?) and tenantId of channels.%s", //nolint:staticcheck // a name begins the sentence
+			said.Error, text.Label(why, 200), section))
+	case a.Status != http.StatusOK:
+		return nil, fmt.Errorf("%s: HTTP status %d", a.Call, a.Status)
+	}
+	return a.Body, nil
+}
+
+// call sends an activity, or nil, to an address below a service URL. Result is
+// the id of what was made.
+func (c *client) call(ctx context.Context, method, address string, body any) (id string, err error) {
+	a, err := c.connector.Ask(ctx, kit.Call{Method: method, Path: address, Name: "Teams", Body: kit.JSON(body)})
 	if err != nil {
 		return "", err
 	}
-	if status/100 == 2 {
-		return answer.ID, nil
+	var made struct {
+		ID string `json:"id"`
 	}
-	e := &apiError{Status: status, Code: text.Label(answer.Error.Code, 64), Message: text.Label(answer.Error.Message, 200), After: limitedWait}
-	if n, err := strconv.Atoi(header.Get("Retry-After")); err == nil && n >= 0 {
-		e.After = time.Duration(max(n, 1)) * time.Second
-	}
-	return "", e
+	_ = a.Decode(&made) // some answers have no id, and some no body
+	return made.ID, nil
 }
 
 // get opens a file. The token goes along only to the connector, which keeps the
@@ -197,12 +188,12 @@ func (c *client) get(ctx context.Context, h *http.Client, address string) (io.Re
 		return nil, httpsafe.WithoutURL(err)
 	}
 	if c.o.trusted(address) && strings.Contains(req.URL.Path, "/v3/attachments/") {
-		token, err := c.bearer(ctx, "")
+		token, err := c.tokens.Get(ctx, "")
 		if err != nil {
 			return nil, err
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
-		h = c.http
+		h = c.connector.Client
 	}
 	res, err := h.Do(req)
 	if err != nil {

@@ -82,7 +82,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.calls.connector.Client.CloseIdleConnections()
 	if !b.o.ValidateInboundAuth {
 		b.deps.Log.WarnContext(ctx, "validateInboundAuth is off: any program of this machine can write as any person")
 	}
@@ -111,7 +111,7 @@ func (b *bot) begin(ctx context.Context) error {
 	if err := b.facts.open(); err != nil {
 		return err
 	}
-	if _, err := b.calls.bearer(ctx, ""); err != nil {
+	if _, err := b.calls.tokens.Get(ctx, ""); err != nil {
 		return err
 	}
 	b.deps.Ready(b.o.AppID, nil)
@@ -154,7 +154,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		return chat.Report{}, err
 	}
 	defer h.CloseIdleConnections()
-	if _, err := newClient(d, o, h).bearer(ctx, ""); err != nil {
+	if _, err := newClient(d, o, h).tokens.Get(ctx, ""); err != nil {
 		return chat.Report{}, err
 	}
 	r := chat.Report{Identity: o.AppID, Checks: []chat.Check{{Name: "credentials", OK: true, Detail: "Microsoft issued a token"}}}

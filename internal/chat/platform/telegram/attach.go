@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/media"
@@ -217,7 +218,7 @@ func (f *files) once(ctx context.Context, a attachment) (bus.Media, error) {
 	defer body.Close() //nolint:errcheck // read only
 	saved, err := f.bot.deps.Media.Save(ctx, a.name(), body)
 	if err != nil {
-		return bus.Media{}, f.bot.calls.clean("download", err)
+		return bus.Media{}, fmt.Errorf("download: %w", httpsafe.WithoutURL(err))
 	}
 	return saved, nil
 }

@@ -1,23 +1,21 @@
 package telegram
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
-	callTimeout   = 30 * time.Second
 	uploadTimeout = 5 * time.Minute
 	pollFor       = 50 * time.Second
 	pollMost      = 60 * time.Second // then the connection is dead
@@ -28,9 +26,15 @@ const (
 // methods are needed, while every error must keep its code, its waiting time
 // and its new chat, and none may show the address, which holds the token.
 type client struct {
-	base  string // without a slash at the end
+	rest  kit.REST
 	token httpsafe.Secret
-	http  *http.Client
+}
+
+func newClient(o *options, h *http.Client) *client {
+	return &client{
+		rest:  kit.REST{Client: h, Base: o.APIBase, Token: kit.Static(o.Token), Judge: judge, Most: maxAnswer},
+		token: o.Token,
+	}
 }
 
 // apiError is a refusal by the Bot API.
@@ -80,81 +84,9 @@ func classify(err error) error {
 	return err
 }
 
-// call runs a method with JSON parameters.
-func (c *client) call(ctx context.Context, method string, params, result any) error {
-	return c.callWithin(ctx, callTimeout, method, params, result)
-}
-
-func (c *client) callWithin(ctx context.Context, limit time.Duration, method string, params, result any) error {
-	if params == nil {
-		params = struct{}{}
-	}
-	body, err := json.Marshal(params)
-	if err != nil {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return c.do(ctx, method, request{body: bytes.NewReader(body), size: int64(len(body)), kind: "application/json"}, result)
-}
-
-// upload runs a method with one file. The parameters are plain words; values
-// that are objects come as JSON.
-func (c *client) upload(ctx context.Context, method string, params map[string]string, f upload) error {
-	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
-	defer cancel()
-	var head bytes.Buffer
-	w := multipart.NewWriter(&head)
-	for k, v := range params {
-		if err := w.WriteField(k, v); err != nil {
-			return err
-		}
-	}
-	if _, err := w.CreateFormFile(f.field, f.name); err != nil {
-		return err
-	}
-	tail := "\r\n--" + w.Boundary() + "--\r\n"
-	return c.do(ctx, method, request{
-		body: io.MultiReader(&head, f.data, strings.NewReader(tail)),
-		size: int64(head.Len()) + f.size + int64(len(tail)), kind: w.FormDataContentType(),
-	}, f.result)
-}
-
-// upload is a file that goes along with a call.
-type upload struct {
-	field, name string
-	data        io.Reader
-	size        int64
-	result      any
-}
-
-type request struct {
-	body io.Reader
-	size int64
-	kind string
-}
-
-func (c *client) do(ctx context.Context, method string, r request, result any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/bot"+c.token.Reveal()+"/"+method, r.body)
-	if err != nil {
-		return c.clean(method, err)
-	}
-	req.ContentLength = r.size
-	req.Header.Set("Content-Type", r.kind)
-	res, err := c.http.Do(req)
-	if err != nil {
-		return c.clean(method, err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return c.clean(method, err)
-	}
-	return c.answer(method, res.StatusCode, data, result)
-}
-
-func (c *client) answer(method string, status int, data []byte, result any) error {
-	var a struct {
+// judge reads what the Bot API said.
+func judge(a kit.Answer) (json.RawMessage, error) {
+	var said struct {
 		OK          bool            `json:"ok"`
 		Result      json.RawMessage `json:"result"`
 		Code        int             `json:"error_code"`
@@ -164,57 +96,64 @@ func (c *client) answer(method string, status int, data []byte, result any) erro
 			MigrateTo  int64 `json:"migrate_to_chat_id"`
 		} `json:"parameters"`
 	}
-	if err := json.Unmarshal(data, &a); err != nil {
-		// Somebody between us and Telegram answered. A status of theirs says
-		// nothing about the message, so none of it is final.
-		return fmt.Errorf("%s: HTTP status %d without an answer of the Bot API", method, status)
+	if err := json.Unmarshal(a.Body, &said); err != nil {
+		return nil, a.Foreign("the Bot API")
 	}
-	if !a.OK {
-		return &apiError{
-			Method: method, Code: a.Code, Description: c.hide(a.Description),
-			RetryAfter: a.Parameters.RetryAfter, MigrateTo: a.Parameters.MigrateTo,
-		}
+	if said.OK {
+		return said.Result, nil
 	}
-	if result == nil {
-		return nil
+	return nil, &apiError{
+		Method:      a.Call,
+		Code:        said.Code,
+		Description: a.Hide(said.Description),
+		RetryAfter:  said.Parameters.RetryAfter,
+		MigrateTo:   said.Parameters.MigrateTo,
 	}
-	if err := json.Unmarshal(a.Result, result); err != nil {
-		return fmt.Errorf("%s: the answer is not as expected: %w", method, err)
-	}
-	return nil
 }
 
-// clean takes the address with the token out of an error.
-func (c *client) clean(method string, err error) error {
-	err = httpsafe.WithoutURL(err)
-	if c.token.IsZero() || !strings.Contains(err.Error(), c.token.Reveal()) {
-		return fmt.Errorf("%s: %w", method, err)
-	}
-	return fmt.Errorf("%s: %s", method, c.hide(err.Error()))
+// judgeFile is judge for what is not a file. It is not final: the path of a file is good
+// for an hour only.
+func judgeFile(a kit.Answer) (json.RawMessage, error) {
+	return nil, fmt.Errorf("%s: HTTP status %d", a.Call, a.Status)
 }
 
-func (c *client) hide(s string) string {
-	if c.token.IsZero() {
-		return s
+// request is a call of a method. The address holds the token.
+func (c *client) request(method string, body kit.Body, limit time.Duration) kit.Call {
+	return kit.Call{Method: http.MethodPost, Path: "/bot" + c.token.Reveal() + "/" + method, Name: method, Body: body, Within: limit}
+}
+
+// call runs a method with JSON parameters.
+func (c *client) call(ctx context.Context, method string, params, result any) error {
+	return c.callWithin(ctx, 0, method, params, result)
+}
+
+// callWithin is call with a limit of its own; 0 is the usual one.
+func (c *client) callWithin(ctx context.Context, limit time.Duration, method string, params, result any) error {
+	if params == nil {
+		params = struct{}{}
 	}
-	return strings.ReplaceAll(s, c.token.Reveal(), "***")
+	return c.rest.Do(ctx, c.request(method, kit.JSON(params), limit), result)
+}
+
+// upload runs a method with one file. The parameters are plain words; values
+// that are objects come as JSON.
+func (c *client) upload(ctx context.Context, method string, params map[string]string, field string, f *kit.Attachment, result any) error {
+	form := kit.NewForm()
+	for name, value := range params {
+		form.Field(name, value)
+	}
+	form.File(field, f.Name, f, f.Size())
+	return c.rest.Do(ctx, c.request(method, form.Body(), uploadTimeout), result)
 }
 
 // download opens a file that getFile named.
 func (c *client) download(ctx context.Context, path string) (io.ReadCloser, error) {
-	const what = "download"
-	path = strings.TrimPrefix(path, "/")
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/file/bot"+c.token.Reveal()+"/"+path, nil)
+	path = "/file/bot" + c.token.Reveal() + "/" + strings.TrimPrefix(path, "/")
+	files := c.rest
+	files.Judge = judgeFile
+	res, err := files.Open(ctx, kit.Call{Method: http.MethodGet, Path: path, Name: "download"})
 	if err != nil {
-		return nil, c.clean(what, err)
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return nil, c.clean(what, err)
-	}
-	if res.StatusCode != http.StatusOK {
-		_ = res.Body.Close()
-		return nil, fmt.Errorf("%s: HTTP status %d", what, res.StatusCode)
+		return nil, err
 	}
 	return res.Body, nil
 }

@@ -3,7 +3,6 @@ package telegram
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -48,9 +47,6 @@ func (b *bot) sendAs(ctx context.Context, kind string, to outgoing, out bus.Outb
 		kind = shownAs(f)
 	}
 	return b.caption(to, out, func(to outgoing, caption string) error {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
 		params, err := to.params()
 		if err != nil {
 			return err
@@ -62,7 +58,7 @@ func (b *bot) sendAs(ctx context.Context, kind string, to outgoing, out bus.Outb
 			params["supports_streaming"] = "true"
 		}
 		method := "send" + strings.ToUpper(kind[:1]) + kind[1:]
-		return b.calls.upload(ctx, method, params, upload{field: kind, name: f.Name, data: f, size: f.Size(), result: sent})
+		return b.calls.upload(ctx, method, params, kind, f, sent)
 	})
 }
 

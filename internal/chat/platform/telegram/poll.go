@@ -91,7 +91,7 @@ func (p *poller) run(ctx context.Context) error {
 			_ = wait.For(ctx, time.Duration(max(e.RetryAfter, 1))*time.Second)
 		default:
 			lost(err)
-			p.bot.polls.http.CloseIdleConnections() // a dead connection must not be used again
+			p.bot.polls.rest.Client.CloseIdleConnections() // a dead connection must not be used again
 			_ = trouble.Wait(ctx)
 		}
 	}

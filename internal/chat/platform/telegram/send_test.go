@@ -202,13 +202,13 @@ func TestTokenStaysSecret(t *testing.T) {
 	fake := telegramtest.New()
 	r := newRig(t, fake, nil)
 	h := &http.Client{}
-	r.calls.http, r.polls.http = h, h
+	r.calls.rest.Client, r.polls.rest.Client = h, h
 	fake.Close()
 	_, err := r.Send(t.Context(), bus.Outbound{Text: "a", Route: to("42")})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	errs := []error{err, r.Run(ctx, r.Submit), r.Signal(t.Context(), to("42"), chat.Working)}
-	r.calls.base = "http://[::1"
+	r.calls.rest.Base = "http://[::1"
 	_, err = r.calls.download(t.Context(), "x")
 	errs = append(errs, err, r.calls.call(t.Context(), "getMe", nil, nil))
 	for i, err := range errs {
@@ -286,8 +286,8 @@ func TestSendFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := newRig(t, loopback(t), nil)
-			r.calls.http = &http.Client{}
-			t.Cleanup(r.calls.http.CloseIdleConnections)
+			r.calls.rest.Client = &http.Client{}
+			t.Cleanup(r.calls.rest.Client.CloseIdleConnections)
 			r.fake.Fail(c.fail...)
 			_, err := r.Send(t.Context(), bus.Outbound{Text: c.caption, Media: []bus.Media{{Path: path}}, Route: bus.Route{ChatID: "42", ThreadID: "7"}})
 			sent := r.fake.Messages(42)

@@ -80,7 +80,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		if err != nil {
 			return nil, err
 		}
-		*c = &client{base: o.APIBase, token: o.Token, http: h}
+		*c = newClient(o, h)
 	}
 	if d.Gate != nil {
 		d.Gate.SetRules(access.Rules{Entries: access.ReadNames(isID)})
@@ -100,8 +100,8 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		return errors.New("the channel runs already")
 	}
 	defer b.run.Unlock()
-	defer b.polls.http.CloseIdleConnections()
-	defer b.calls.http.CloseIdleConnections()
+	defer b.polls.rest.Client.CloseIdleConnections()
+	defer b.calls.rest.Client.CloseIdleConnections()
 	if err := b.start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

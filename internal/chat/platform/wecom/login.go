@@ -5,15 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"runtime"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/socket"
-	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 const (
@@ -26,8 +25,6 @@ const (
 	seenNote  = "Scanned. Confirm on the phone."
 	oldNote   = "The code has expired; this is a new one."
 )
-
-var errExpired = errors.New("the QR code expired before it was confirmed; try again")
 
 // scan is what the set-up page of WeCom says.
 type scan struct {
@@ -56,16 +53,11 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 		return chat.Result{}, err
 	}
 	defer h.CloseIdleConnections()
-	for n := range codesMost {
-		found, err := scanned(ctx, d, h, o.LoginURL, p, n > 0)
-		switch {
-		case err == nil:
-			return chat.Result{Identity: found.Data.Bot.ID, Patch: o.patch(found)}, nil
-		case !errors.Is(err, errExpired):
-			return chat.Result{}, err
-		}
+	s := &signIn{rest: kit.REST{Client: h, Base: o.LoginURL, Judge: judge, Within: downloadTime, Most: loginMost}, deps: d}
+	if err := (kit.QR{Dialog: p, Now: d.Now, Codes: codesMost, Seen: seenNote, Show: s.show}).Run(ctx); err != nil {
+		return chat.Result{}, err
 	}
-	return chat.Result{}, errExpired
+	return chat.Result{Identity: s.made.Data.Bot.ID, Patch: o.patch(s.made)}, nil
 }
 
 // patch is what a new bot means for the section. It may be one of another company,
@@ -84,76 +76,67 @@ func (o *options) patch(found scan) map[string]any {
 	return patch
 }
 
-// scanned shows one code and waits until it is confirmed or expires.
-func scanned(ctx context.Context, d chat.Deps, h *http.Client, base string, p chat.Dialog, again bool) (scan, error) {
-	q := url.Values{"source": {source}, "sourceID": {source}, "plat": {system()}}
-	s, err := ask(ctx, h, base+"/ai/qc/generate?"+q.Encode())
-	if err != nil {
-		return s, fmt.Errorf("get a QR code from WeCom: %w", err)
-	}
-	code, qr := s.Data.Code, s.Data.AuthURL
-	if code == "" || qr == "" {
-		return s, errors.New("WeCom gives no QR code: create the bot in the console and copy botId and secret (see docs/how-to/channels/wecom.md)")
-	}
-	step := chat.Step{QR: qr, URL: qr, Note: scanNote, Expires: d.Now().Add(scanTime)}
-	if again {
-		step.Note = oldNote + " " + scanNote
-	}
-	p.Tell(step)
-
-	end, told := step.Expires, false
-	for d.Now().Before(end) {
-		if err := wait.For(ctx, pollEvery); err != nil {
-			return s, err
-		}
-		s, err := ask(ctx, h, base+"/ai/qc/query_result?"+url.Values{"scode": {code}}.Encode())
-		switch {
-		case ctx.Err() != nil:
-			return s, ctx.Err()
-		case err != nil: // the next try may be better
-			d.Log.DebugContext(ctx, "the state of a QR code is not known", "err", err)
-			continue
-		}
-		switch s.Data.Status {
-		case "success":
-			if s.Data.Bot.ID == "" || s.Data.Bot.Secret == "" {
-				return s, errors.New("WeCom confirmed the code without a bot: create the bot in the console (see docs/how-to/channels/wecom.md)")
-			}
-			return s, nil
-		case "expired":
-			return s, errExpired
-		case "scaned":
-			if !told {
-				told = true
-				p.Tell(chat.Step{Note: seenNote, Expires: end})
-			}
-		}
-	}
-	return s, errExpired
+// signIn lets WeCom create a bot by a QR code.
+type signIn struct {
+	rest kit.REST
+	deps chat.Deps
+	made scan // after the code was confirmed
 }
 
-func ask(ctx context.Context, h *http.Client, address string) (s scan, err error) {
-	ctx, cancel := context.WithTimeout(ctx, downloadTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+// show asks for a code.
+func (s *signIn) show(ctx context.Context, n int) (kit.Code, error) {
+	got, err := s.ask(ctx, "/ai/qc/generate", url.Values{"source": {source}, "sourceID": {source}, "plat": {system()}})
 	if err != nil {
-		return s, err
+		return kit.Code{}, fmt.Errorf("get a QR code from WeCom: %w", err)
 	}
-	res, err := h.Do(req)
-	if err != nil {
-		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // without the code in the address
+	code, qr := got.Data.Code, got.Data.AuthURL
+	if code == "" || qr == "" {
+		return kit.Code{}, errors.New("WeCom gives no QR code: create the bot in the console and copy botId and secret (see docs/how-to/channels/wecom.md)")
+	}
+	step := chat.Step{QR: qr, URL: qr, Note: scanNote, Expires: s.deps.Now().Add(scanTime)}
+	if n > 0 {
+		step.Note = oldNote + " " + scanNote
+	}
+	return kit.Code{
+		Step:  step,
+		Every: pollEvery,
+		Poll:  func(ctx context.Context) (kit.Scan, error) { return s.poll(ctx, code) },
+	}, nil
+}
+
+// poll asks what became of a code.
+func (s *signIn) poll(ctx context.Context, code string) (kit.Scan, error) {
+	got, err := s.ask(ctx, "/ai/qc/query_result", url.Values{"scode": {code}})
+	if err != nil { // the next try may be better
+		s.deps.Log.DebugContext(ctx, "the state of a QR code is not known", "err", err)
+		return kit.ScanWaits, nil
+	}
+	switch got.Data.Status {
+	case "success":
+		if got.Data.Bot.ID == "" || got.Data.Bot.Secret == "" {
+			return kit.ScanWaits, errors.New("WeCom confirmed the code without a bot: create the bot in the console (see docs/how-to/channels/wecom.md)")
 		}
-		return s, err
+		s.made = got
+		return kit.ScanConfirmed, nil
+	case "expired":
+		return kit.ScanExpired, nil
+	case "scaned":
+		return kit.ScanSeen, nil
 	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusOK {
-		return s, fmt.Errorf("HTTP status %d", res.StatusCode)
+	return kit.ScanWaits, nil
+}
+
+func (s *signIn) ask(ctx context.Context, path string, q url.Values) (got scan, err error) {
+	err = s.rest.Do(ctx, kit.Call{Method: http.MethodGet, Path: path + "?" + q.Encode()}, &got)
+	return got, err
+}
+
+// judge reads what the set-up page said.
+func judge(a kit.Answer) (json.RawMessage, error) {
+	if a.Status != http.StatusOK {
+		return nil, fmt.Errorf("%s: HTTP status %d", a.Call, a.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, loginMost)).Decode(&s); err != nil {
-		return s, fmt.Errorf("the answer is not as expected: %w", err)
-	}
-	return s, nil
+	return a.Body, nil
 }
 
 // system is the number that WeCom has for this operating system.

@@ -126,11 +126,7 @@ func (b *bot) get(ctx context.Context, address string) (name string, data []byte
 	defer h.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, downloadTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return "", nil, chat.Permanent(errors.New("the file has no address"))
-	}
-	res, err := kit.Download(h, req)
+	res, err := kit.Download(ctx, h, address, nil)
 	if err != nil {
 		return "", nil, err
 	}

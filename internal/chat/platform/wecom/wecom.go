@@ -43,7 +43,7 @@ type bot struct {
 	conn  atomic.Pointer[socket.Conn] // nil: not subscribed
 	turns *recent.Map[string, *turn]  // by the message that is answered
 	asked *recent.Map[string, bool]   // keys of questions whose text was sent before their buttons
-	told  *recent.Map[string, bool]   // causes that were logged
+	told  *kit.Once                   // logs trouble
 
 	streamMost atomic.Int64 // last age at which WeCom took an update of a stream that it closed by age, in ns; 0: it closes none
 
@@ -84,7 +84,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		beat:  pingEvery,
 		turns: recent.New[string, *turn](memory),
 		asked: recent.New[string, bool](memory),
-		told:  recent.New[string, bool](memory),
+		told:  kit.NewOnce(d.Log),
 		open:  map[*turn]bool{},
 	}, nil
 }
@@ -129,8 +129,5 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	if !b.told.Has(cause) {
-		b.told.Put(cause, true)
-		b.deps.Log.WarnContext(ctx, "a frame of WeCom is ignored", append([]any{"cause", cause}, args...)...)
-	}
+	b.told.Warn(ctx, cause, "a frame of WeCom is ignored", append([]any{"cause", cause}, args...)...)
 }

@@ -172,7 +172,7 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("download: %w", httpsafe.WithoutURL(err))
 	}
-	res, err := b.client.http.Do(req)
+	res, err := b.client.rest.Client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("download: %w", httpsafe.WithoutURL(err))
 	}
@@ -255,7 +255,7 @@ func (b *bot) store(ctx context.Context, address string, data []byte) (string, e
 		return "", fmt.Errorf("upload: %w", httpsafe.WithoutURL(err))
 	}
 	req.Header.Set("Content-Type", "application/octet-stream")
-	res, err := b.client.http.Do(req)
+	res, err := b.client.rest.Client.Do(req)
 	if err != nil {
 		return "", fmt.Errorf("upload: %w", httpsafe.WithoutURL(err))
 	}

@@ -1,7 +1,6 @@
 package weixin
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -9,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -86,10 +84,20 @@ func classify(err error) error {
 
 // client speaks with the service.
 type client struct {
-	http     *http.Client
-	routeTag string
-	now      func() time.Time
-	clock    kit.Clock
+	rest  kit.REST // but for the account
+	clock kit.Clock
+}
+
+func newClient(o *options, h *http.Client, now func() time.Time) *client {
+	c := &client{}
+	c.rest = kit.REST{
+		Client: h,
+		Sign:   func(req *http.Request, token string) { sign(req, o.RouteTag, token) },
+		Judge:  judge,
+		Heard:  func(h http.Header) { c.clock.Learn(h, now()) },
+		Most:   maxAnswer,
+	}
+	return c
 }
 
 // session is an account that we are logged in to.
@@ -103,88 +111,59 @@ func (c *client) post(ctx context.Context, limit time.Duration, s session, metho
 	if !strings.HasPrefix(method, "get_bot_qrcode") {
 		body["base_info"] = object{"channel_version": protocolVersion, "bot_agent": botAgent}
 	}
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	return c.do(ctx, limit, http.MethodPost, s, method, data, result)
+	return c.do(ctx, limit, http.MethodPost, s, method, kit.JSON(body), result)
 }
 
 // get is post for the one method that is asked without a body.
 func (c *client) get(ctx context.Context, limit time.Duration, base, method string, result any) error {
-	return c.do(ctx, limit, http.MethodGet, session{base: base}, method, nil, result)
+	return c.do(ctx, limit, http.MethodGet, session{base: base}, method, kit.Body{}, result)
 }
 
-func (c *client) do(ctx context.Context, limit time.Duration, verb string, s session, method string, data []byte, result any) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	call, _, _ := strings.Cut(method, "?")
-	req, err := http.NewRequestWithContext(ctx, verb, s.base+"/ilink/bot/"+method, bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("%s: %w", call, httpsafe.WithoutURL(err))
-	}
-	c.headers(req, s)
-	res, err := c.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("%s: %w", call, httpsafe.WithoutURL(err))
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	c.clock.Learn(res.Header, c.now())
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("%s: %w", call, err)
-	}
-	if res.StatusCode/100 != 2 {
-		return &apiError{Call: call, Status: res.StatusCode, After: pause(res.Header)}
-	}
-
-	var head struct {
-		Ret  ident  `json:"ret"`
-		Code ident  `json:"errcode"`
-		Text string `json:"errmsg"`
-	}
-	if err := json.Unmarshal(answer, &head); err != nil {
-		return fmt.Errorf("%s: the answer is not as expected: %w", call, err)
-	}
-	for _, code := range []ident{head.Ret, head.Code} {
-		if n := code.number(); n != 0 {
-			return &apiError{Call: call, Code: n, Text: head.Text}
-		}
-	}
-	if result == nil {
-		return nil
-	}
-	if err := json.Unmarshal(answer, result); err != nil {
-		return fmt.Errorf("%s: the answer is not as expected: %w", call, err)
-	}
-	return nil
+func (c *client) do(ctx context.Context, limit time.Duration, verb string, s session, method string, body kit.Body, result any) error {
+	rest := c.rest
+	rest.Base = s.base + "/ilink/bot/"
+	rest.Token = kit.Static(s.token)
+	name, _, _ := strings.Cut(method, "?")
+	return rest.Do(ctx, kit.Call{Method: verb, Path: method, Name: name, Body: body, Within: limit}, result)
 }
 
-// headers are written as the service's own client does.
-func (c *client) headers(req *http.Request, s session) {
+// sign writes a head as the service's own client does, the names in its spelling.
+func sign(req *http.Request, routeTag, token string) {
 	set := func(name, value string) { req.Header[name] = []string{value} }
 	set("iLink-App-Id", "bot")
 	set("iLink-App-ClientVersion", strconv.Itoa(protocolNumber))
-	if c.routeTag != "" {
-		set("SKRouteTag", c.routeTag)
+	if routeTag != "" {
+		set("SKRouteTag", routeTag)
 	}
 	if req.Method == http.MethodGet {
 		return
 	}
 	var n [4]byte
 	_, _ = rand.Read(n[:])
-	set("Content-Type", "application/json")
 	set("AuthorizationType", "ilink_bot_token")
 	set("X-WECHAT-UIN", base64.StdEncoding.EncodeToString([]byte(strconv.FormatUint(uint64(binary.BigEndian.Uint32(n[:])), 10))))
-	if !s.token.IsZero() {
-		set("Authorization", "Bearer "+s.token.Reveal())
+	if token != "" {
+		set("Authorization", "Bearer "+token)
 	}
 }
 
-// pause is how long the service asks to wait.
-func pause(h http.Header) time.Duration {
-	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
-		return time.Duration(min(n, 3600)) * time.Second
+// judge reads what the service said.
+func judge(a kit.Answer) (json.RawMessage, error) {
+	if !a.OK() {
+		return nil, &apiError{Call: a.Call, Status: a.Status, After: a.Pause()}
 	}
-	return 0
+	var head struct {
+		Ret  ident  `json:"ret"`
+		Code ident  `json:"errcode"`
+		Text string `json:"errmsg"`
+	}
+	if err := json.Unmarshal(a.Body, &head); err != nil {
+		return nil, a.Unexpected(err)
+	}
+	for _, code := range []ident{head.Ret, head.Code} {
+		if n := code.number(); n != 0 {
+			return nil, &apiError{Call: a.Call, Code: n, Text: head.Text}
+		}
+	}
+	return a.Body, nil
 }

@@ -58,7 +58,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 	in.Untrusted = false // it has only what was typed or spoken
 	rc.compose(ctx, &m, &in)
 	if in.Text == "" && len(in.Quoted) == 0 && len(in.Media) == 0 {
-		b.warn(ctx, "empty", "a message has nothing that can be understood and was dropped", "id", m.id())
+		b.once.Warn(ctx, "empty", "a message has nothing that can be understood and was dropped", "id", m.id())
 		return nil
 	}
 	return pass.Submit(ctx, in, rc.submit)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/base/wait"
 	"github.com/nanobot-go/nanobot/internal/chat"
+	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
 // How long a login takes.
@@ -42,13 +42,13 @@ type scan struct {
 	force  bool
 	every  time.Duration
 
-	path  string
-	old   record // the account so far, which stays until another one is confirmed
-	code  string // of the QR code
-	base  string // where it is asked for
-	typed string // the number that a person typed
-	fresh int    // QR codes that replaced another
-	told  bool   // that it was scanned
+	path    string
+	old     record // the account so far, which stays until another one is confirmed
+	code    string // of the QR code
+	base    string // where it is asked for
+	typed   string // the number that a person typed
+	blocked bool   // the last code ended by numbers that were wrong
+	done    chat.Result
 }
 
 // status is what a poll says about a QR code.
@@ -81,29 +81,30 @@ func (s *scan) run(ctx context.Context) (chat.Result, error) {
 	if s.old, err = readRecord(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.bot.deps.Log.WarnContext(ctx, "account.json is damaged; this login replaces it", "err", err)
 	}
-	if err := s.show(ctx, noteScan); err != nil {
+	q := kit.QR{Dialog: s.dialog, Now: s.bot.deps.Now, Codes: 1 + refreshes, Seen: noteScanned, Show: s.show}
+	err = q.Run(ctx)
+	switch {
+	case errors.Is(err, kit.ErrExpired) && s.blocked:
+		return chat.Result{}, errors.New("the number was wrong too often: try again later")
+	case errors.Is(err, kit.ErrExpired):
+		return chat.Result{}, errors.New("the code expired too often: try again later")
+	case err != nil:
 		return chat.Result{}, err
 	}
-	for {
-		var st status
-		err := s.bot.client.get(ctx, statusTime, s.base, s.query(), &st)
-		if ctx.Err() != nil { // before anything that came meanwhile
-			return chat.Result{}, context.Cause(ctx)
-		}
-		if err != nil && chat.IsPermanent(classify(err)) {
-			return chat.Result{}, err
-		}
-		done, err := s.step(ctx, st) // without a status it goes on waiting
-		if done != nil || err != nil {
-			if err != nil {
-				return chat.Result{}, err
-			}
-			return *done, nil
-		}
-		if err := wait.For(ctx, s.every); err != nil {
-			return chat.Result{}, context.Cause(ctx)
-		}
+	return s.done, nil
+}
+
+// poll asks what became of the code. The service answers late if nothing happens.
+func (s *scan) poll(ctx context.Context) (kit.Scan, error) {
+	var st status
+	err := s.bot.client.get(ctx, statusTime, s.base, s.query(), &st)
+	if ctx.Err() != nil { // before anything that came meanwhile
+		return kit.ScanWaits, ctx.Err()
 	}
+	if err != nil && chat.IsPermanent(classify(err)) {
+		return kit.ScanWaits, err
+	}
+	return s.step(ctx, st) // without a status it goes on waiting
 }
 
 func (s *scan) query() string {
@@ -114,44 +115,53 @@ func (s *scan) query() string {
 	return q
 }
 
-// step does what a status asks for. A result ends the login.
-func (s *scan) step(ctx context.Context, st status) (*chat.Result, error) {
+// step does what a status asks for.
+func (s *scan) step(ctx context.Context, st status) (kit.Scan, error) {
 	switch st.Status {
 	case "scaned":
-		if s.typed = ""; !s.told {
-			s.told = true
-			s.dialog.Tell(chat.Step{Note: noteScanned})
-		}
+		s.typed = ""
+		return kit.ScanSeen, nil
 	case "scaned_but_redirect":
 		s.redirect(ctx, st.Host)
 	case "need_verifycode":
-		question := askCode
-		if s.typed != "" {
-			question = askCodeMore
-		}
-		typed, err := s.dialog.Ask(ctx, chat.Question{Text: question})
-		if err != nil {
-			return nil, err
-		}
-		s.typed = strings.TrimSpace(typed)
+		return kit.ScanWaits, s.askNumber(ctx)
 	case "verify_code_blocked":
-		return nil, s.refresh(ctx, noteBlocked, errors.New("the number was wrong too often: try again later"))
+		s.blocked = true
+		return kit.ScanExpired, nil
 	case "expired":
-		return nil, s.refresh(ctx, noteFresh, errors.New("the code expired too often: try again later"))
+		s.blocked = false
+		return kit.ScanExpired, nil
 	case "binded_redirect":
-		if old := effective(s.old, s.bot.o); !s.force && old.Token != "" {
-			return &chat.Result{Identity: old.BotID, Owner: old.UserID}, nil
+		old := effective(s.old, s.bot.o)
+		if s.force || old.Token == "" {
+			return kit.ScanWaits, fmt.Errorf("this WeChat account is connected to a bot already, and its login is not here: run nanobot channels login %s --force", s.bot.deps.Name)
 		}
-		return nil, fmt.Errorf("this WeChat account is connected to a bot already, and its login is not here: run nanobot channels login %s --force", s.bot.deps.Name)
+		s.done = chat.Result{Identity: old.BotID, Owner: old.UserID}
+		return kit.ScanConfirmed, nil
 	case "confirmed":
-		return s.confirm(ctx, st)
+		return kit.ScanConfirmed, s.confirm(ctx, st)
 	}
-	return nil, nil
+	return kit.ScanWaits, nil
 }
 
-// show asks for a QR code and shows it.
-func (s *scan) show(ctx context.Context, note string) error {
-	s.base, s.typed, s.told = s.bot.o.codeBase(), "", false
+// askNumber asks for the number that WeChat shows.
+func (s *scan) askNumber(ctx context.Context) error {
+	question := askCode
+	if s.typed != "" {
+		question = askCodeMore
+	}
+	typed, err := s.dialog.Ask(ctx, chat.Question{Text: question})
+	if err != nil {
+		return err
+	}
+	s.typed = strings.TrimSpace(typed)
+	return nil
+}
+
+// show asks for a QR code.
+func (s *scan) show(ctx context.Context, n int) (kit.Code, error) {
+	s.base = s.bot.o.codeBase()
+	s.typed = ""
 	known := []string{}
 	for _, t := range []string{s.old.Token, strings.TrimSpace(s.bot.o.Token.Reveal())} {
 		if t != "" && !s.force && !slices.Contains(known, t) {
@@ -173,22 +183,21 @@ func (s *scan) show(ctx context.Context, note string) error {
 		err = errors.New("the service sent none")
 	}
 	if err != nil {
-		return fmt.Errorf("ask for a QR code: %w", err)
+		return kit.Code{}, fmt.Errorf("ask for a QR code: %w", err)
 	}
 	if code.URL == "" {
 		code.URL = code.ID
 	}
 	s.code = code.ID
-	s.dialog.Tell(chat.Step{QR: code.URL, URL: code.URL, Note: note})
-	return nil
-}
 
-// refresh shows another QR code, unless there were too many.
-func (s *scan) refresh(ctx context.Context, note string, enough error) error {
-	if s.fresh++; s.fresh > refreshes {
-		return enough
+	note := noteScan
+	switch {
+	case n > 0 && s.blocked:
+		note = noteBlocked
+	case n > 0:
+		note = noteFresh
 	}
-	return s.show(ctx, note)
+	return kit.Code{Step: chat.Step{QR: code.URL, URL: code.URL, Note: note}, Every: s.every, Poll: s.poll}, nil
 }
 
 // redirect goes on at the data centre of the account.
@@ -200,27 +209,27 @@ func (s *scan) redirect(ctx context.Context, host string) {
 		host = "https://" + host
 	}
 	if host = strings.TrimRight(host, "/"); !s.bot.o.trusts(host) {
-		s.bot.warn(ctx, "redirect", "the service named an address that is not WeChat's; it is not used", "address", host)
+		s.bot.once.Warn(ctx, "redirect", "the service named an address that is not WeChat's; it is not used", "address", host)
 		return
 	}
 	s.base = host
 }
 
 // confirm replaces the account by the one that was confirmed.
-func (s *scan) confirm(ctx context.Context, st status) (*chat.Result, error) {
+func (s *scan) confirm(ctx context.Context, st status) error {
 	o := s.bot.o
 	if st.Token == "" || st.BotID == "" {
-		return nil, errors.New("the login was confirmed, but the service sent no token: try again")
+		return errors.New("the login was confirmed, but the service sent no token: try again")
 	}
 	if err := s.approve(ctx, st.UserID); err != nil {
-		return nil, err
+		return err
 	}
 	fresh := record{Token: strings.TrimSpace(st.Token), BaseURL: o.BaseURL, BotID: st.BotID, UserID: st.UserID, Contexts: map[string]string{}, Tickets: map[string]*ticket{}}
 	if st.Base = strings.TrimRight(st.Base, "/"); st.Base != "" {
 		if o.trusts(st.Base) {
 			fresh.BaseURL = st.Base
 		} else {
-			s.bot.warn(ctx, "base", "the service named an address that is not WeChat's; it is not used", "address", st.Base)
+			s.bot.once.Warn(ctx, "base", "the service named an address that is not WeChat's; it is not used", "address", st.Base)
 		}
 	}
 	if s.old.Token == fresh.Token { // nothing has changed
@@ -230,13 +239,13 @@ func (s *scan) confirm(ctx context.Context, st status) (*chat.Result, error) {
 		fresh.Replaced = fingerprint(own)
 	}
 	if err := writeRecord(s.path, &fresh); err != nil {
-		return nil, err
+		return err
 	}
-	done := &chat.Result{Identity: st.BotID, Owner: st.UserID}
+	s.done = chat.Result{Identity: st.BotID, Owner: st.UserID}
 	if !o.Enabled {
-		done.Patch = map[string]any{"enabled": true}
+		s.done.Patch = map[string]any{"enabled": true}
 	}
-	return done, nil
+	return nil
 }
 
 // approve asks before a person joins whom the channel does not know: whoever

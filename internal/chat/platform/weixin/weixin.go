@@ -43,9 +43,7 @@ type bot struct {
 
 	retry, rest, watch time.Duration // after a failed poll, after the third in a row, between looks at account.json
 	longest, extra     time.Duration // of a poll, as the service may ask for, and beyond that
-
-	mu     sync.Mutex
-	warned map[string]bool // causes that were logged
+	once               *kit.Once     // logs trouble
 }
 
 // Driver is the platform.
@@ -71,8 +69,8 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		return nil, err
 	}
 	return &bot{
-		deps: d, o: o, client: &client{http: h, routeTag: o.RouteTag, now: d.Now}, account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
-		retry: 2 * time.Second, rest: 30 * time.Second, watch: 2 * time.Second, longest: 2 * time.Minute, extra: 10 * time.Second, warned: map[string]bool{},
+		deps: d, o: o, client: newClient(o, h, d.Now), account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
+		retry: 2 * time.Second, rest: 30 * time.Second, watch: 2 * time.Second, longest: 2 * time.Minute, extra: 10 * time.Second, once: kit.NewOnce(d.Log),
 	}, nil
 }
 
@@ -208,7 +206,7 @@ func (b *bot) poll(ctx context.Context, in *kit.Intake[arrival], s session, show
 		case errors.Is(err, errPollOver) && told:
 			up = false
 			b.deps.Ready("", err)
-			b.client.http.CloseIdleConnections() // none that is dead may be used again
+			b.client.rest.Client.CloseIdleConnections() // none that is dead may be used again
 			continue
 		case errors.Is(err, errPollOver):
 			got = updates{}
@@ -221,7 +219,7 @@ func (b *bot) poll(ctx context.Context, in *kit.Intake[arrival], s session, show
 			if failures%3 == 0 {
 				d = b.rest
 			}
-			b.warn(ctx, "poll "+errorCause(err), "messages cannot be received; trying again", "err", err)
+			b.once.Warn(ctx, "poll "+errorCause(err), "messages cannot be received; trying again", "err", err)
 			_ = wait.For(ctx, d)
 			continue
 		}
@@ -293,7 +291,7 @@ func (b *bot) hold(ctx context.Context, in *kit.Intake[arrival], account string,
 	for _, raw := range list {
 		var m message
 		if err := json.Unmarshal(raw, &m); err != nil {
-			b.warn(ctx, "message", "a message cannot be read and was dropped", "err", err)
+			b.once.Warn(ctx, "message", "a message cannot be read and was dropped", "err", err)
 			continue
 		}
 		if m.Type == ownMessage || m.From == "" {
@@ -304,22 +302,11 @@ func (b *bot) hold(ctx context.Context, in *kit.Intake[arrival], account string,
 			if err == nil {
 				break
 			}
-			b.warn(ctx, "held", "too many messages wait; reading pauses", "err", err)
+			b.once.Warn(ctx, "held", "too many messages wait; reading pauses", "err", err)
 			if wait.For(ctx, time.Second) != nil {
 				return false
 			}
 		}
 	}
 	return true
-}
-
-// warn logs the first event of a cause.
-func (b *bot) warn(ctx context.Context, cause, text string, args ...any) {
-	b.mu.Lock()
-	told := b.warned[cause] || len(b.warned) > 100
-	b.warned[cause] = true
-	b.mu.Unlock()
-	if !told {
-		b.deps.Log.WarnContext(ctx, text, args...) //nolint:sloglint // a constant of the caller
-	}
 }

@@ -209,7 +209,7 @@ func (b *bot) connection() (c *socket.Conn, modern bool) {
 func (b *bot) read(ctx context.Context, raw socket.Frame) (*frame, bool) {
 	var f frame
 	if err := json.Unmarshal(raw.Data, &f); err != nil {
-		b.warn(ctx, "malformed", "a frame of the bridge cannot be read and was dropped", "err", err)
+		b.once.Warn(ctx, "malformed", "a frame of the bridge cannot be read and was dropped", "err", err)
 		return nil, false
 	}
 	return &f, true

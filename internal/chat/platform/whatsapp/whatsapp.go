@@ -37,12 +37,12 @@ type bot struct {
 	silence time.Duration // then the connection is dead; 0: as in package socket
 	hello   time.Duration // for the answer to auth
 	jitter  time.Duration // before a message, at most
+	once    *kit.Once     // logs trouble
 
 	mu     sync.Mutex
-	conn   *socket.Conn    // nil: not connected
-	modern bool            // the other side knows all frames
-	up     bool            // the account is connected
-	warned map[string]bool // causes that were logged
+	conn   *socket.Conn // nil: not connected
+	modern bool         // the other side knows all frames
+	up     bool         // the account is connected
 }
 
 // Driver is the platform.
@@ -76,7 +76,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		d.Gate.SetRules(o.rules())
 	}
 	return &bot{
-		deps: d, o: o, facts: &facts{state: d.State}, words: recent.New[string, string](2000), quoted: recent.New[string, bool](1000), warned: map[string]bool{}, hello: helloTime, jitter: jitter,
+		deps: d, o: o, facts: &facts{state: d.State}, words: recent.New[string, string](2000), quoted: recent.New[string, bool](1000), once: kit.NewOnce(d.Log), hello: helloTime, jitter: jitter,
 	}, nil
 }
 
@@ -116,10 +116,10 @@ func (b *bot) take(ctx context.Context, in *kit.Intake[frame], f *frame) error {
 	case typeMessage:
 		b.hold(ctx, in, f)
 	case typeError:
-		b.warn(ctx, "error: "+f.Error, "the bridge reports an error", "err", f.Error)
+		b.once.Warn(ctx, "error: "+f.Error, "the bridge reports an error", "err", f.Error)
 	case typeSent, typeFile, typeCode: // nobody waits for it any more
 	default:
-		b.warn(ctx, "type", "a frame of the bridge is not known and was dropped", "type", f.Type)
+		b.once.Warn(ctx, "type", "a frame of the bridge is not known and was dropped", "type", f.Type)
 	}
 	return nil
 }
@@ -176,23 +176,12 @@ func (b *bot) hold(ctx context.Context, in *kit.Intake[frame], f *frame) {
 		key += "/" + string(f.Timestamp)
 	}
 	for (!f.Edited || b.o.EditedMessages) && in.Hold(ctx, f.Sender, key, *f) != nil {
-		b.warn(ctx, "held", "too many messages wait; reading from the bridge pauses")
+		b.once.Warn(ctx, "held", "too many messages wait; reading from the bridge pauses")
 		if wait.For(ctx, holdPause) != nil {
 			return
 		}
 	}
 	if c, modern := b.connection(); c != nil && modern {
 		_ = send(ctx, c, frame{Type: typeAck, ID: f.ID}) // else it comes again and is known
-	}
-}
-
-// warn logs the first event of a cause.
-func (b *bot) warn(ctx context.Context, cause, text string, args ...any) {
-	b.mu.Lock()
-	told := b.warned[cause] || len(b.warned) > 100
-	b.warned[cause] = true
-	b.mu.Unlock()
-	if !told {
-		b.deps.Log.WarnContext(ctx, text, args...) //nolint:sloglint // a constant of the caller
 	}
 }
