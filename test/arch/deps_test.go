@@ -17,7 +17,7 @@ import (
 // deps writes the table of docs/reference/dependencies.md from it, go.mod and the licence files.
 func purposes() map[string]string {
 	return map[string]string{
-		"codeberg.org/readeck/go-readability/v2":          "the article of a web page (decision 33)",
+		"codeberg.org/readeck/go-readability/v2":          "plain text of a web page (decisions 33 and 151)",
 		"github.com/JohannesKaufmann/html-to-markdown/v2": "Markdown of a web page (decision 33)",
 		"github.com/aws/aws-sdk-go-v2":                    "tests compare our signatures with its own (decision 150)",
 		"github.com/aws/aws-sdk-go-v2/config":             "tests compare our reading of AWS profiles with it (decision 130)",
