@@ -46,7 +46,7 @@ func purposes() map[string]string {
 		"github.com/spf13/cobra":                 "commands, flags, help, shell completion",
 		"github.com/spf13/pflag":                 "the flags of cobra, in our help texts",
 		"github.com/tailscale/hujson":            "JSON with comments that survive an edit",
-		"github.com/yuin/goldmark":               "Markdown for chat platforms (decision 133)",
+		"github.com/yuin/goldmark":               "Markdown for chat platforms (decisions 133 and 152)",
 		"github.com/zalando/go-keyring":          "the keyrings of macOS and Windows (decision 137)",
 		"go.mau.fi/util":                         "the database of mautrix (decision 141)",
 		"go.uber.org/goleak":                     "tests: left-over goroutines",
