@@ -17,14 +17,13 @@ import (
 // deps writes the table of docs/reference/dependencies.md from it, go.mod and the licence files.
 func purposes() map[string]string {
 	return map[string]string{
-		"codeberg.org/readeck/go-readability/v2":          "the article of a web page (decision 33)",
+		"codeberg.org/readeck/go-readability/v2":          "plain text of a web page (decisions 33 and 151)",
 		"github.com/JohannesKaufmann/html-to-markdown/v2": "Markdown of a web page (decision 33)",
-		"github.com/aws/aws-sdk-go-v2":                    "request signatures for Bedrock (decision 39)",
+		"github.com/aws/aws-sdk-go-v2":                    "tests compare our signatures with its own (decision 150)",
 		"github.com/aws/aws-sdk-go-v2/config":             "tests compare our reading of AWS profiles with it (decision 130)",
-		"github.com/aws/aws-sdk-go-v2/credentials":        "credentials of SSO and assumed roles (decision 39)",
-		"github.com/aws/aws-sdk-go-v2/service/sso":        "AWS SSO with our HTTP client (decision 39)",
-		"github.com/aws/aws-sdk-go-v2/service/ssooidc":    "refresh of AWS SSO tokens (decision 39)",
-		"github.com/aws/aws-sdk-go-v2/service/sts":        "assumed roles and web identities (decision 39)",
+		"github.com/aws/aws-sdk-go-v2/service/sso":        "tests compare our addresses with its own (decision 150)",
+		"github.com/aws/aws-sdk-go-v2/service/ssooidc":    "tests compare our addresses with its own (decision 150)",
+		"github.com/aws/aws-sdk-go-v2/service/sts":        "tests compare our addresses with its own (decision 150)",
 		"rsc.io/qr":                              "QR codes of logins (decision 70)",
 		"github.com/aymanbagabas/go-udiff":       "line diffs (decision 36)",
 		"github.com/coder/websocket":             "the websocket channel, and connections to chat platforms (decision 69)",
@@ -47,7 +46,7 @@ func purposes() map[string]string {
 		"github.com/spf13/cobra":                 "commands, flags, help, shell completion",
 		"github.com/spf13/pflag":                 "the flags of cobra, in our help texts",
 		"github.com/tailscale/hujson":            "JSON with comments that survive an edit",
-		"github.com/yuin/goldmark":               "Markdown for chat platforms (decision 133)",
+		"github.com/yuin/goldmark":               "Markdown for chat platforms (decisions 133 and 152)",
 		"github.com/zalando/go-keyring":          "the keyrings of macOS and Windows (decision 137)",
 		"go.mau.fi/util":                         "the database of mautrix (decision 141)",
 		"go.uber.org/goleak":                     "tests: left-over goroutines",

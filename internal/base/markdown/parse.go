@@ -2,12 +2,13 @@ package markdown
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
@@ -36,7 +37,6 @@ func Parse(source string) Node {
 // Raw HTML and reference definitions are left out: they stay text.
 var commonMark = sync.OnceValue(func() parser.Parser {
 	budget := &budget{marks: parser.NewContextKey(), cells: parser.NewContextKey()}
-	address := regexp.MustCompile("^https?://[\\pL\\pN](?:[^\\s<`\"]*[^\\s<`\"'\\]])?")
 	return parser.NewParser(
 		parser.WithBlockParsers(
 			util.Prioritized(parser.NewSetextHeadingParser(), 100),
@@ -50,17 +50,17 @@ var commonMark = sync.OnceValue(func() parser.Parser {
 			util.Prioritized(parser.NewParagraphParser(), 1000),
 		),
 		parser.WithInlineParsers(
-			util.Prioritized(task{extension.NewTaskCheckBoxParser()}, 0),
+			util.Prioritized(task{}, 0),
 			util.Prioritized(budget.bound(parser.NewCodeSpanParser()), 100),
 			util.Prioritized(budget.bound(parser.NewLinkParser()), 200),
 			util.Prioritized(lineBreak{}, 250),
 			util.Prioritized(budget.bound(parser.NewAutoLinkParser()), 300),
 			util.Prioritized(budget.bound(parser.NewEmphasisParser()), 500),
-			util.Prioritized(budget.bound(strike{extension.NewStrikethroughParser()}), 500),
-			util.Prioritized(bareLink{extension.NewLinkifyParser(extension.WithLinkifyURLRegexp(address))}, 999),
+			util.Prioritized(budget.bound(strike{}), 500),
+			util.Prioritized(bareLink{}, 999),
 		),
 		parser.WithParagraphTransformers(
-			util.Prioritized(tables{extension.NewTableParagraphTransformer(), budget}, 200),
+			util.Prioritized(tables{budget}, 200),
 		),
 	)
 })
@@ -126,40 +126,139 @@ func (b bounded) CloseBlock(parent ast.Node, reader text.Reader, pc parser.Conte
 	}
 }
 
-// task reads the box of a list item. Without a space behind it, it is the text
-// of a link.
-type task struct{ parser.InlineParser }
+// task reads the box that a list item begins with. Without a space behind it, it
+// is the text of a link.
+type task struct{}
 
-func (t task) Parse(parent ast.Node, reader text.Reader, pc parser.Context) ast.Node {
-	if line, _ := reader.PeekLine(); len(line) < 4 || line[3] != ' ' || util.IsBlank(line[4:]) {
+func (task) Trigger() []byte { return []byte{'['} }
+
+func (task) Parse(parent ast.Node, reader text.Reader, _ parser.Context) ast.Node {
+	item, ok := parent.Parent().(*ast.ListItem)
+	if !ok || item.FirstChild() != parent || parent.HasChildren() {
 		return nil
 	}
-	return t.InlineParser.Parse(parent, reader, pc)
+	line, _ := reader.PeekLine()
+	if len(line) < 4 || line[2] != ']' || line[3] != ' ' || util.IsBlank(line[4:]) {
+		return nil
+	}
+	switch line[1] {
+	case 'x', 'X', ' ', '\t', '\f':
+	default:
+		return nil
+	}
+	blanks := len(line[3:]) - len(bytes.TrimLeft(line[3:], " \t\n\f\r"))
+	reader.Advance(3 + blanks)
+	return extast.NewTaskCheckBox(line[1] == 'x' || line[1] == 'X')
 }
 
 // strike reads ~~. A single ~ stands for "about" far too often.
-type strike struct{ parser.InlineParser }
+type strike struct{}
 
-func (s strike) Parse(parent ast.Node, reader text.Reader, pc parser.Context) ast.Node {
-	if line, _ := reader.PeekLine(); len(line) < 2 || line[1] != '~' {
+func (strike) Trigger() []byte { return []byte{'~'} }
+
+func (s strike) Parse(_ ast.Node, reader text.Reader, pc parser.Context) ast.Node {
+	before := reader.PrecendingCharacter()
+	line, at := reader.PeekLine()
+	if before == '~' || len(line) < 2 || line[1] != '~' {
 		return nil
 	}
-	return s.InlineParser.Parse(parent, reader, pc)
+	node := parser.ScanDelimiter(line, before, 2, s)
+	if node == nil || node.OriginalLength > 2 {
+		return nil
+	}
+	node.Segment = at.WithStop(at.Start + node.OriginalLength)
+	reader.Advance(node.OriginalLength)
+	pc.PushDelimiter(node)
+	return node
 }
 
-// bareLink reads a web address without marks around it. Other words never reach
-// the library's parser, which would look for mail addresses.
-type bareLink struct{ parser.InlineParser }
+// IsDelimiter, CanOpenCloser and OnMatch tell goldmark how marks of this kind form
+// pairs.
+func (strike) IsDelimiter(b byte) bool { return b == '~' }
 
-func (b bareLink) Parse(parent ast.Node, reader text.Reader, pc parser.Context) ast.Node {
-	line, _ := reader.PeekLine()
-	if strings.IndexByte(" *_~(", line[0]) >= 0 {
-		line = line[1:]
-	}
-	if !bytes.HasPrefix(line, []byte("http://")) && !bytes.HasPrefix(line, []byte("https://")) {
+func (strike) CanOpenCloser(opener, closer *parser.Delimiter) bool { return opener.Char == closer.Char }
+
+func (strike) OnMatch(int) ast.Node { return extast.NewStrikethrough() }
+
+// bareLink reads a web address without marks around it, at the beginning of a line
+// or behind one of a few characters.
+type bareLink struct{}
+
+func (bareLink) Trigger() []byte { return []byte{' ', '*', '_', '~', '('} } // a blank stands for the beginning too
+
+func (bareLink) Parse(parent ast.Node, reader text.Reader, pc parser.Context) ast.Node {
+	if pc.IsInLinkLabel() {
 		return nil
 	}
-	return b.InlineParser.Parse(parent, reader, pc)
+	line, at := reader.PeekLine()
+	before := 0
+	if strings.IndexByte(" *_~(", line[0]) >= 0 {
+		before = 1
+	}
+	n := addressLen(line[before:])
+	if n == 0 {
+		return nil
+	}
+	if before > 0 {
+		ast.MergeOrAppendTextSegment(parent, at.WithStop(at.Start+1))
+	}
+	reader.Advance(before + n)
+	start := at.Start + before
+	return ast.NewAutoLink(ast.AutoLinkURL, ast.NewTextSegment(text.NewSegment(start, start+n)))
+}
+
+// addressLen is how long the web address is that a text begins with, 0 if it
+// begins with something else. What ends a sentence rather than an address, such as
+// a full stop or a parenthesis that was opened before it, does not belong to it.
+func addressLen(s []byte) int {
+	scheme := 0
+	for _, known := range []string{"http://", "https://"} {
+		if bytes.HasPrefix(s, []byte(known)) {
+			scheme = len(known)
+		}
+	}
+	first, size := utf8.DecodeRune(s[scheme:])
+	if scheme == 0 || !unicode.IsLetter(first) && !unicode.IsNumber(first) {
+		return 0
+	}
+	least := scheme + size
+	end := bytes.IndexAny(s, " \t\n\f\r<`\"")
+	if end < 0 {
+		end = len(s)
+	}
+	end = least + len(bytes.TrimRight(s[least:end], "']"))
+	return trimmedLen(s[:end])
+}
+
+func trimmedLen(s []byte) int {
+	unopened := bytes.Count(s, []byte{')'}) - bytes.Count(s, []byte{'('})
+	for len(s) > 1 {
+		last := s[len(s)-1]
+		switch {
+		case strings.IndexByte("?!.,:*_~", last) >= 0:
+			s = s[:len(s)-1]
+		case last == ')' && unopened > 0:
+			unopened--
+			s = s[:len(s)-1]
+		case last == ';' && entityLen(s) > 0:
+			s = s[:len(s)-entityLen(s)]
+		default:
+			return len(s)
+		}
+	}
+	return len(s)
+}
+
+// entityLen is how long the entity is that a text ends in, such as &amp;, and 0
+// if it ends in something else.
+func entityLen(s []byte) int {
+	name := bytes.TrimRightFunc(s[:len(s)-1], func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	})
+	if len(name) == len(s)-1 || len(name) < 2 || name[len(name)-1] != '&' {
+		return 0
+	}
+	return len(s) - len(name) + 1
 }
 
 // lineBreak reads <br>, the one tag that models use in tables.
@@ -177,27 +276,4 @@ func (lineBreak) Parse(_ ast.Node, reader text.Reader, _ parser.Context) ast.Nod
 	br := ast.NewTextSegment(at.WithStop(at.Start))
 	br.SetHardLineBreak(true)
 	return br
-}
-
-// tables makes tables of paragraphs, as long as the text has cells left.
-type tables struct {
-	parser.ParagraphTransformer
-	*budget
-}
-
-func (t tables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
-	columns := 0
-	for i := 1; i < p.Lines().Len(); i++ {
-		line := p.Lines().At(i)
-		if l := line.Value(reader.Source()); len(bytes.Trim(l, "|-: \t\n")) == 0 {
-			columns = max(columns, bytes.Count(l, []byte{'|'})+1)
-		}
-	}
-	used, _ := pc.Get(t.cells).(int)
-	used += columns * p.Lines().Len()
-	if columns == 0 || columns > maxColumns || used > maxCells {
-		return
-	}
-	pc.Set(t.cells, used)
-	t.ParagraphTransformer.Transform(p, reader, pc)
 }

@@ -66,12 +66,22 @@ func regionOfARN(model string) string {
 	return f[3]
 }
 
+// dnsSuffix returns what the host names of a region end in. Every prefix but
+// the default belongs to a part of the vendor's cloud with networks of its own.
 func dnsSuffix(region string) string {
 	switch {
 	case strings.HasPrefix(region, "cn-"):
 		return "amazonaws.com.cn"
 	case strings.HasPrefix(region, "eusc-"):
 		return "amazonaws.eu"
+	case strings.HasPrefix(region, "us-iso-"):
+		return "c2s.ic.gov"
+	case strings.HasPrefix(region, "us-isob-"):
+		return "sc2s.sgov.gov"
+	case strings.HasPrefix(region, "eu-isoe-"):
+		return "cloud.adc-e.uk"
+	case strings.HasPrefix(region, "us-isof-"):
+		return "csp.hci.ic.gov"
 	}
 	return "amazonaws.com"
 }

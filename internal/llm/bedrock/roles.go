@@ -3,18 +3,14 @@ package bedrock
 import (
 	"cmp"
 	"context"
-	"crypto/sha1" //nolint:gosec // how the vendor's tools name cached tokens
-	"encoding/hex"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials/ssocreds"
-	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
-	"github.com/aws/aws-sdk-go-v2/service/sso"
-	"github.com/aws/aws-sdk-go-v2/service/ssooidc"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 )
@@ -74,16 +70,21 @@ func (k *keyring) fromNamed(ctx context.Context, source string) (c credentials, 
 	return c, err
 }
 
+// roleLifetime is how long the credentials of an assumed role last, unless the
+// profile says otherwise. Every role allows it, and a chain of roles too.
+const roleLifetime = 15 * time.Minute
+
 // assume exchanges credentials for those of the profile's role.
 func (k *keyring) assume(ctx context.Context, c credentials, p *profile, name string) (credentials, error) {
-	provider := stscreds.NewAssumeRoleProvider(k.sts(c, p.values["region"]), p.values["role_arn"], func(o *stscreds.AssumeRoleOptions) {
-		o.RoleSessionName = cmp.Or(p.values["role_session_name"], sessionName)
-		if id := p.values["external_id"]; id != "" {
-			o.ExternalID = &id
-		}
-		o.Duration = cmp.Or(p.duration(), o.Duration)
-	})
-	return retrieve(ctx, provider, "role of profile "+name)
+	form := url.Values{
+		"RoleArn":         {p.values["role_arn"]},
+		"RoleSessionName": {cmp.Or(p.values["role_session_name"], sessionName)},
+		"DurationSeconds": {strconv.Itoa(int(cmp.Or(p.duration(), roleLifetime).Seconds()))},
+	}
+	if id := p.values["external_id"]; id != "" {
+		form.Set("ExternalId", id)
+	}
+	return k.askRole(ctx, "AssumeRole", form, c, p.values["region"], "role of profile "+name)
 }
 
 // fromWebIdentity takes on the role that a container platform announces in the
@@ -96,83 +97,69 @@ func (k *keyring) fromWebIdentity(ctx context.Context) (credentials, error) {
 	return k.webIdentity(ctx, file, role, k.getenv("AWS_ROLE_SESSION_NAME"), "")
 }
 
+// webIdentity exchanges the token that the platform keeps in a file for the
+// credentials of a role. The token is the proof, so the request is not signed.
 func (k *keyring) webIdentity(ctx context.Context, file, role, session, region string) (credentials, error) {
-	provider := stscreds.NewWebIdentityRoleProvider(k.sts(credentials{}, region), role, stscreds.IdentityTokenFile(file),
-		func(o *stscreds.WebIdentityRoleOptions) { o.RoleSessionName = cmp.Or(session, sessionName) })
-	return retrieve(ctx, provider, "web identity")
+	const source = "web identity"
+	token, err := readFile(file)
+	if err != nil {
+		return credentials{}, fmt.Errorf("%s: read the token: %w", source, err)
+	}
+	form := url.Values{
+		"RoleArn":          {role},
+		"RoleSessionName":  {cmp.Or(session, sessionName)},
+		"WebIdentityToken": {strings.TrimSpace(string(token))},
+	}
+	return k.askRole(ctx, "AssumeRoleWithWebIdentity", form, credentials{}, region, source)
 }
 
-// fromSSO uses the sign-in that "aws sso login" keeps in a file. A session of
-// the newer form is renewed without the browser as long as it can be.
-func (k *keyring) fromSSO(ctx context.Context, p *profile, name string) (credentials, error) {
-	account, role, start := p.values["sso_account_id"], p.values["sso_role_name"], p.values["sso_start_url"]
-	if account == "" || role == "" {
-		return credentials{}, fmt.Errorf("the AWS profile %q needs sso_account_id and sso_role_name", name)
-	}
-	region, key := p.values["sso_region"], start
-	if p.session != nil {
-		region, key = p.session.region, p.session.name
-	}
-	sum := sha1.Sum([]byte(key)) //nolint:gosec // a file's name
-	path := k.awsFile("sso", "cache", hex.EncodeToString(sum[:])+".json")
+// roleAnswer is what STS answers to either action.
+type roleAnswer struct {
+	Assumed  roleKeys `xml:"AssumeRoleResult>Credentials"`
+	Identity roleKeys `xml:"AssumeRoleWithWebIdentityResult>Credentials"`
+}
 
-	client := sso.New(sso.Options{Region: region, HTTPClient: k.public, BaseEndpoint: k.endpoint("SSO")})
-	provider := ssocreds.New(client, account, role, start, func(o *ssocreds.Options) {
-		o.CachedTokenFilepath = path
-		if p.session != nil {
-			o.SSOTokenProvider = ssocreds.NewSSOTokenProvider(
-				ssooidc.New(ssooidc.Options{Region: region, HTTPClient: k.public, BaseEndpoint: k.endpoint("SSO_OIDC")}), path)
-		}
+type roleKeys struct {
+	ID      string    `xml:"AccessKeyId"`
+	Secret  string    `xml:"SecretAccessKey"`
+	Token   string    `xml:"SessionToken"`
+	Expires time.Time `xml:"Expiration"`
+}
+
+// askRole asks STS for the credentials of a role. Without signer, the request is
+// not signed.
+func (k *keyring) askRole(ctx context.Context, action string, form url.Values, signer credentials, region, source string) (credentials, error) {
+	form.Set("Action", action)
+	form.Set("Version", "2011-06-15")
+	data, err := k.ask(ctx, serviceCall{
+		service: sts,
+		region:  cmp.Or(region, k.region, k.getenv("AWS_REGION"), k.getenv("AWS_DEFAULT_REGION"), "us-east-1"),
+		method:  http.MethodPost,
+		path:    "/",
+		header:  http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
+		body:    []byte(form.Encode()),
+		signer:  signer,
 	})
-	c, err := retrieve(ctx, provider, "sign-in of profile "+name)
-	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w; if the sign-in has ended, run: aws sso login --profile %s", err, name)
-	}
-	return c, err
-}
-
-// sts is the service that gives out roles, asked with credentials or, if they
-// are empty, without.
-func (k *keyring) sts(c credentials, region string) *sts.Client {
-	o := sts.Options{
-		Region:       cmp.Or(region, k.region, k.getenv("AWS_REGION"), k.getenv("AWS_DEFAULT_REGION"), "us-east-1"),
-		HTTPClient:   k.public,
-		BaseEndpoint: k.endpoint("STS"),
-		Credentials:  aws.AnonymousCredentials{},
-	}
-	if c.complete() {
-		o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return c.aws(), nil })
-	}
-	return sts.New(o)
-}
-
-// endpoint is the address that replaces a service's own; nil if there is none.
-func (k *keyring) endpoint(service string) *string {
-	if address := strings.TrimSpace(k.getenv("AWS_ENDPOINT_URL_" + service)); address != "" {
-		return &address
-	}
-	return nil
-}
-
-func retrieve(ctx context.Context, provider aws.CredentialsProvider, source string) (credentials, error) {
-	c, err := provider.Retrieve(ctx)
 	if err != nil {
 		return credentials{}, fmt.Errorf("%s: %w", source, err)
 	}
-	return ours(c, source), nil
-}
 
-func ours(c aws.Credentials, source string) credentials {
-	out := credentials{
-		id:     c.AccessKeyID,
-		secret: httpsafe.NewSecret(c.SecretAccessKey),
-		token:  httpsafe.NewSecret(c.SessionToken),
-		source: source,
+	var a roleAnswer
+	if xml.Unmarshal(data, &a) != nil {
+		return credentials{}, fmt.Errorf("%s: the answer of STS cannot be read", source) // the error could quote a secret
 	}
-	if c.CanExpire {
-		out.expires = c.Expires
+	keys := cmp.Or(a.Assumed, a.Identity)
+	c := credentials{
+		id:      keys.ID,
+		secret:  httpsafe.NewSecret(keys.Secret),
+		token:   httpsafe.NewSecret(keys.Token),
+		expires: keys.Expires,
+		source:  source,
 	}
-	return out
+	if !c.complete() {
+		return credentials{}, fmt.Errorf("%s: the answer of STS holds no credentials", source)
+	}
+	return c, nil
 }
 
 // unsupported names the way out for profiles that need the vendor's own tool.

@@ -12,7 +12,7 @@ import (
 
 // A profile is what the shared files of the vendor's tools say of a name. Of
 // the vendor's package for them only this is needed; the package itself also
-// brings the clients of every way to sign in (decision 103).
+// brings the clients of every way to sign in (decision 130).
 type profile struct {
 	name    string
 	values  map[string]string

@@ -1,14 +1,16 @@
 package bedrock
 
 import (
+	"cmp"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
 const service = "bedrock"
@@ -21,37 +23,115 @@ type scope struct {
 }
 
 // sign puts a version 4 signature of the request and its body into the
-// headers. The host, the content type and all x-amz headers are signed. The
-// signer would sign every header, but proxies may change the others, so it gets
-// a copy without them.
-func (s scope) sign(r *http.Request, body []byte, c credentials) error {
+// headers. The host, the content type and all x-amz headers are signed; proxies
+// may change the others.
+func (s scope) sign(r *http.Request, body []byte, c credentials) {
+	at := s.at.UTC().Format("20060102T150405Z")
+	r.Header.Set("X-Amz-Date", at)
 	r.Header.Del("X-Amz-Security-Token")
-	bare := &http.Request{Method: r.Method, URL: r.URL, Host: r.Host, Header: http.Header{}}
-	for k, v := range r.Header {
-		if low := strings.ToLower(k); low == "content-type" || strings.HasPrefix(low, "x-amz") {
-			bare.Header[k] = v
-		}
+	if token := c.token.Reveal(); token != "" {
+		r.Header.Set("X-Amz-Security-Token", token)
 	}
 
-	sum := sha256.Sum256(body)
-	err := v4.NewSigner().SignHTTP(r.Context(), c.aws(), bare, hex.EncodeToString(sum[:]), s.service, s.region, s.at)
-	for _, k := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token"} {
-		if v := bare.Header.Get(k); v != "" {
-			r.Header.Set(k, v)
-		}
+	r.Host = withoutDefaultPort(cmp.Or(r.Host, r.URL.Host), r.URL.Scheme) // what is sent is what is signed
+
+	names, headers := canonicalHeaders(r)
+	request := strings.Join([]string{
+		r.Method,
+		canonicalPath(r.URL),
+		canonicalQuery(r.URL),
+		headers,
+		names,
+		hexSum(body),
+	}, "\n")
+
+	day := at[:8]
+	place := strings.Join([]string{day, s.region, s.service, "aws4_request"}, "/")
+	text := strings.Join([]string{"AWS4-HMAC-SHA256", at, place, hexSum([]byte(request))}, "\n")
+
+	key := []byte("AWS4" + c.secret.Reveal())
+	for _, part := range []string{day, s.region, s.service, "aws4_request"} {
+		key = keyed(key, part)
 	}
-	return err
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+c.id+"/"+place+
+		", SignedHeaders="+names+", Signature="+hex.EncodeToString(keyed(key, text)))
 }
 
-// aws is the form in which the vendor's packages take credentials.
-func (c credentials) aws() aws.Credentials {
-	return aws.Credentials{
-		AccessKeyID:     c.id,
-		SecretAccessKey: c.secret.Reveal(),
-		SessionToken:    c.token.Reveal(),
-		CanExpire:       !c.expires.IsZero(),
-		Expires:         c.expires,
+// canonicalHeaders returns the names of the signed headers and a line for each,
+// in the order of their names.
+func canonicalHeaders(r *http.Request) (names, lines string) {
+	signed := map[string]string{"host": r.Host}
+	for name, values := range r.Header {
+		low := strings.ToLower(name)
+		if low != "content-type" && !strings.HasPrefix(low, "x-amz") {
+			continue
+		}
+		trimmed := make([]string, len(values))
+		for i, v := range values {
+			trimmed[i] = singleSpaces(v)
+		}
+		signed[low] = strings.Join(trimmed, ",")
 	}
+
+	sorted := slices.Sorted(maps.Keys(signed))
+	var b strings.Builder
+	for _, name := range sorted {
+		b.WriteString(name + ":" + signed[name] + "\n")
+	}
+	return strings.Join(sorted, ";"), b.String()
+}
+
+// withoutDefaultPort returns the host without a port that the scheme implies:
+// servers leave it out when they check a signature.
+func withoutDefaultPort(host, scheme string) string {
+	switch scheme {
+	case "https":
+		return strings.TrimSuffix(host, ":443")
+	case "http":
+		return strings.TrimSuffix(host, ":80")
+	}
+	return host
+}
+
+// singleSpaces trims a value and makes one space of each run of spaces in it.
+func singleSpaces(s string) string {
+	s = strings.TrimSpace(s)
+	for strings.Contains(s, "  ") {
+		s = strings.ReplaceAll(s, "  ", " ")
+	}
+	return s
+}
+
+// canonicalPath returns the path as it is sent, encoded once more.
+func canonicalPath(u *url.URL) string {
+	segments := strings.Split(u.EscapedPath(), "/")
+	for i, s := range segments {
+		segments[i] = escape(s)
+	}
+	if path := strings.Join(segments, "/"); path != "" {
+		return path
+	}
+	return "/"
+}
+
+// canonicalQuery returns the parameters in the order of their names and values.
+func canonicalQuery(u *url.URL) string {
+	query := u.Query()
+	for _, values := range query {
+		slices.Sort(values)
+	}
+	return strings.ReplaceAll(query.Encode(), "+", "%20")
+}
+
+func hexSum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func keyed(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
 }
 
 // escape percent-encodes everything that is not a letter, a digit or one of

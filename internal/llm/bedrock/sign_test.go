@@ -45,12 +45,9 @@ func TestSign(t *testing.T) {
 			r.Header.Set("User-Agent", "not signed")
 			r.Header.Set("Accept", "not signed")
 			r.Header.Set("X-Amz-Security-Token", "left from before")
-			err = c.scope.sign(r, []byte(c.body), credentials{
+			c.scope.sign(r, []byte(c.body), credentials{
 				id: "AKIDEXAMPLE", secret: httpsafe.NewSecret("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"), token: httpsafe.NewSecret(c.token),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			want := "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/" + c.scope.at.Format("20060102") + "/" + c.scope.region + "/" + c.scope.service +
 				"/aws4_request, SignedHeaders=" + c.headers + ", Signature=" + c.want
 			if got := r.Header.Get("Authorization"); got != want {

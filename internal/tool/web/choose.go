@@ -1,19 +1,12 @@
 package web
 
 import (
-	"net/url"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	readability "codeberg.org/readeck/go-readability/v2"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 )
-
-// maxArticle is how many elements a page may have that is searched for an
-// article.
-const maxArticle = 50_000
 
 // chooser finds the part of a page that is worth reading.
 type chooser struct {
@@ -21,10 +14,9 @@ type chooser struct {
 	around map[*html.Node]bool // elements that are not content but stand around it
 }
 
-// choose picks what the author marked as the content, else what readability
-// takes for an article, else the whole page, and removes what stands around
-// the content. When in doubt it takes more.
-func choose(doc *html.Node, at *url.URL) *html.Node {
+// choose picks what the author marked as the content, else what reads like an
+// article, else the whole page, and removes what stands around the content. When in doubt it takes more.
+func choose(doc *html.Node) *html.Node {
 	c := chooser{total: chars(doc, noscript), around: map[*html.Node]bool{}}
 	c.mark(doc, false)
 	worth := c.worth(doc)
@@ -38,7 +30,7 @@ func choose(doc *html.Node, at *url.URL) *html.Node {
 	}
 	root := c.marked(doc, worth)
 	if root == nil {
-		root = c.article(doc, at, worth)
+		root = c.article(doc, worth)
 	}
 	c.prune(root)
 	return root
@@ -53,13 +45,19 @@ func chars(n *html.Node, skip func(*html.Node) bool) int {
 	for c := range n.ChildNodes() {
 		switch {
 		case c.Type == html.TextNode:
-			for word := range strings.FieldsSeq(c.Data) {
-				size := utf8.RuneCountInString(word)
-				total += size + (len(word)-size)/2 + 1
-			}
+			total += textSize(c.Data)
 		case !skip(c):
 			total += chars(c, skip)
 		}
+	}
+	return total
+}
+
+// textSize is the length of a text in the measure of chars.
+func textSize(s string) (total int) {
+	for word := range strings.FieldsSeq(s) {
+		size := utf8.RuneCountInString(word)
+		total += size + (len(word)-size)/2 + 1
 	}
 	return total
 }
@@ -132,8 +130,10 @@ func aside(n *html.Node) bool {
 	return false
 }
 
-// aroundName looks at the words of a class or id, as authors name things.
-func aroundName(s string) bool {
+func aroundName(s string) bool { return hasWord(s, aroundWord) }
+
+// hasWord looks at the words of a class or id, as authors name things.
+func hasWord(s string, is func(word string) bool) bool {
 	start := 0
 	for i := 0; i <= len(s); i++ {
 		letter := i < len(s) && (s[i]|0x20 >= 'a' && s[i]|0x20 <= 'z')
@@ -141,7 +141,7 @@ func aroundName(s string) bool {
 		if letter && !camel {
 			continue
 		}
-		if i-start <= 16 && aroundWord(strings.ToLower(s[start:i])) {
+		if i-start <= 16 && is(strings.ToLower(s[start:i])) {
 			return true
 		}
 		if start = i + 1; camel {
@@ -206,50 +206,12 @@ func (c *chooser) marked(doc *html.Node, worth int) *html.Node {
 	return root
 }
 
-// article is the element that holds what readability takes for the article.
-// Readability itself drops names, dates and notes of an article, so it only
-// says where to look.
-func (c *chooser) article(doc *html.Node, at *url.URL, worth int) *html.Node {
-	const key = "data-place"
-	var places []*html.Node
-	for n := range doc.Descendants() {
-		if n.Type == html.ElementNode {
-			n.Attr = append(n.Attr, html.Attribute{Key: key, Val: strconv.Itoa(len(places))})
-			places = append(places, n)
-		}
-	}
-	if len(places) > maxArticle {
+// article is the element that holds the article, or the whole page if what was
+// found is too little of it.
+func (c *chooser) article(doc *html.Node, worth int) *html.Node {
+	root := findArticle(doc, func(n *html.Node) bool { return c.around[n] || noscript(n) })
+	if root == nil {
 		return doc
-	}
-	if at == nil {
-		at = &url.URL{}
-	}
-	reader := readability.NewParser()
-	reader.DisableJSONLD, reader.KeepClasses = true, true
-	found, err := reader.ParseDocument(doc, at)
-	if err != nil || found.Node == nil {
-		return doc
-	}
-	total, below := 0, map[*html.Node]int{}
-	for n := range found.Node.Descendants() {
-		i, err := strconv.Atoi(attr(n.Attr, key))
-		if n.Type != html.ElementNode || err != nil || i >= len(places) {
-			continue
-		}
-		size := chars(n, func(*html.Node) bool { return true }) // of its own
-		total += size
-		for p := places[i]; p != nil && size > 0; p = p.Parent {
-			below[p] += size
-		}
-	}
-	root := doc
-	for next := root; next != nil; { // the innermost element that holds nearly all of it
-		root, next = next, nil
-		for n := range root.ChildNodes() {
-			if below[n]*20 >= total*19 && total > 0 {
-				next = n
-			}
-		}
 	}
 	root = c.widen(root)
 	if size := c.worth(root); size*10 < worth*3 && (size < 2000 || size*7 < worth) {

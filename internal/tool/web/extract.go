@@ -51,7 +51,7 @@ func extract(raw []byte, at *url.URL, plain bool) page {
 	if u := s.resolve(s.forward); s.forward != "" && u != nil {
 		p.forward = webLink(u.String())
 	}
-	content := choose(doc, at)
+	content := choose(doc)
 	written := chars(content, noscript)
 	headed := startsWithHeading(content)
 	p.links = links(content)

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime/metrics"
+	"runtime"
 
 	"github.com/nanobot-go/nanobot/internal/web"
 )
@@ -81,9 +81,9 @@ func (o Operations) promise(_ context.Context, payload json.RawMessage) (any, er
 
 // memoryInUse is what the program has of the machine's memory, in bytes.
 func memoryInUse() uint64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64() - sample[1].Value.Uint64()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m) // runtime/metrics would work at every start of the program
+	return m.Sys - m.HeapReleased
 }
 
 // served is a file that is made for one download, in a folder of its own, and
