@@ -42,6 +42,7 @@ type bench struct {
 	turnsWanted int           // of the soak
 	over        time.Duration // the time these take; 0: as fast as can be
 	hanging     string        // platform that hangs
+	profiles    string        // folder for profiles of gateways; "" starts the real program
 }
 
 func main() {
@@ -51,6 +52,7 @@ func main() {
 	turns := flag.Int("turns", 20000, "turns of the soak")
 	hanging := flag.String("hanging", "slack", "platform that hangs: telegram, slack, discord, mattermost, matrix")
 	over := flag.Duration("over", 0, "time that the turns of the soak take; 0: as fast as can be")
+	profiles := flag.String("profiles", "", "write profiles of the gateway into this folder; times are not comparable then")
 	flag.Parse()
 	if flag.NArg() > 0 { // a child process that measures one thing
 		if err := child(flag.Args()); err != nil {
@@ -59,7 +61,7 @@ func main() {
 		}
 		return
 	}
-	if err := run(&bench{quick: *quick, messages: *messages, turnsWanted: *turns, over: *over, hanging: *hanging}, *only); err != nil {
+	if err := run(&bench{quick: *quick, messages: *messages, turnsWanted: *turns, over: *over, hanging: *hanging, profiles: *profiles}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
