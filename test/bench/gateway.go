@@ -69,7 +69,7 @@ func (b *bench) startGateway(dir, conf string) (*gateway, error) {
 	if b.profiles != "" {
 		g.cmd = exec.Command(b.self, "gateway", conf, port, b.profiles)
 	}
-	g.cmd.Env = append(env(dir), "NOTIFY_SOCKET="+sock)
+	g.cmd.Env = append(append(env(dir), "NOTIFY_SOCKET="+sock), b.more...)
 	g.cmd.Stderr, g.cmd.Stdout = &g.errs, &g.errs
 	start := time.Now()
 	if err := g.cmd.Start(); err != nil {
