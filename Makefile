@@ -8,7 +8,7 @@ export GOFLAGS := $(strip $(GOFLAGS) $(shell cat deploy/build.flags) -trimpath)
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench fuzz lint fmt fmt-check vet update docs deps deps-check hooks tools-test shape release clean help
+.PHONY: race race-shared web web-check web-test web-types web-bench web-shots check check-deep mcp-suite build build-whatsapp run install test tests cross bench bench-against fuzz lint fmt fmt-check vet update docs deps deps-check hooks tools-test shape release clean help
 
 # The linter runs all of go vet's checks, so that check has no vet of its own.
 check: fmt-check lint deps-check web-check tools-test tests race-shared web-test ## the definition of done; of the browser tests those that take three minutes
@@ -98,6 +98,9 @@ cross: ## build both programs for every target, without cgo
 
 bench: ## figures of docs/explanation/benchmarks.md
 	$(GO) run ./test/bench
+
+bench-against: ## the program beside that of another commit: make bench-against REV=HEAD~1
+	$(GO) run ./test/bench -against $(REV)
 
 fuzz: ## 30 s per target
 	@for p in $$($(GO) list $(PKGS)); do \

@@ -66,7 +66,10 @@ func (b *bench) startGateway(dir, conf string) (*gateway, error) {
 	defer told.Close()
 	g := &gateway{addr: "127.0.0.1:" + port, dir: dir}
 	g.cmd = exec.Command(b.binary, "gateway", "-c", conf, "-p", port)
-	g.cmd.Env = append(env(dir), "NOTIFY_SOCKET="+sock)
+	if b.profiles != "" {
+		g.cmd = exec.Command(b.self, "gateway", conf, port, b.profiles)
+	}
+	g.cmd.Env = append(append(env(dir), "NOTIFY_SOCKET="+sock), b.more...)
 	g.cmd.Stderr, g.cmd.Stdout = &g.errs, &g.errs
 	start := time.Now()
 	if err := g.cmd.Start(); err != nil {

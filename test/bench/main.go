@@ -5,6 +5,7 @@
 //	go run ./test/bench            everything, as a Markdown table
 //	go run ./test/bench -quick     fewer repetitions
 //	go run ./test/bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch, year, gateway, load, platforms, channels, soak
+//	go run ./test/bench -against REV  this program beside that of a commit, rounds in turn
 //	go run ./test/bench -only search -messages 1000000
 //	go run ./test/bench -only soak -turns 100000 -over 1h
 package main
@@ -42,6 +43,8 @@ type bench struct {
 	turnsWanted int           // of the soak
 	over        time.Duration // the time these take; 0: as fast as can be
 	hanging     string        // platform that hangs
+	more        []string      // variables of the environment of a gateway, beside ours
+	profiles    string        // folder for profiles of gateways; "" starts the real program
 }
 
 func main() {
@@ -51,6 +54,9 @@ func main() {
 	turns := flag.Int("turns", 20000, "turns of the soak")
 	hanging := flag.String("hanging", "slack", "platform that hangs: telegram, slack, discord, mattermost, matrix")
 	over := flag.Duration("over", 0, "time that the turns of the soak take; 0: as fast as can be")
+	rev := flag.String("against", "", "compare with the program of this commit instead")
+	rounds := flag.Int("rounds", 5, "rounds of a comparison")
+	profiles := flag.String("profiles", "", "write profiles of the gateway into this folder; times are not comparable then")
 	flag.Parse()
 	if flag.NArg() > 0 { // a child process that measures one thing
 		if err := child(flag.Args()); err != nil {
@@ -59,7 +65,12 @@ func main() {
 		}
 		return
 	}
-	if err := run(&bench{quick: *quick, messages: *messages, turnsWanted: *turns, over: *over, hanging: *hanging}, *only); err != nil {
+	b := &bench{quick: *quick, messages: *messages, turnsWanted: *turns, over: *over, hanging: *hanging, profiles: *profiles}
+	work := func() error { return run(b, *only) }
+	if *rev != "" {
+		work = func() error { return against(b, *rev, *rounds) }
+	}
+	if err := withPrograms(b, work); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -92,7 +103,8 @@ func readBudget() (b budget, err error) {
 	return b, nil
 }
 
-func run(b *bench, only string) error {
+// withPrograms builds the programs into a scratch folder and does something with them.
+func withPrograms(b *bench, work func() error) error {
 	var err error
 	if b.budget, err = readBudget(); err != nil {
 		return err
@@ -113,6 +125,10 @@ func run(b *bench, only string) error {
 			return fmt.Errorf("install %s: %w\n%s", pkg, err, msg)
 		}
 	}
+	return work()
+}
+
+func run(b *bench, only string) error {
 	parts := []struct {
 		name string
 		run  func() error

@@ -115,6 +115,8 @@ func child(args []string) error {
 	switch args[0] {
 	case "model":
 		return runModel()
+	case "gateway":
+		return runGateway(args[1], args[2], args[3])
 	case "sessions":
 		took, err = runSessions(args[1], args[2])
 	case "floor":

@@ -168,3 +168,50 @@ func TestDescendants(t *testing.T) {
 		}
 	}
 }
+
+// A child has a copy of what we hold until it begins its program. The connection is ours
+// as long as we hold it, and the child's when only the child does.
+func TestPeerWithACopyInAChild(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	held, err := client.(*net.TCPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/cat")
+	cmd.ExtraFiles = []*os.File{held}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+
+	peer := func() PeerKind {
+		return ConnectionPeer(server.LocalAddr().(*net.TCPAddr).AddrPort(), server.RemoteAddr().(*net.TCPAddr).AddrPort()).Kind
+	}
+	if got := peer(); got != PeerOwn {
+		t.Errorf("we hold it, too: %v, want %v", got, PeerOwn)
+	}
+	_ = held.Close()
+	_ = client.Close()
+	if got := peer(); got != PeerUnproven {
+		t.Errorf("only the child holds it: %v, want %v", got, PeerUnproven)
+	}
+}

@@ -10,17 +10,27 @@ import (
 // heldByChild reports whether a process that this one started, or one that such
 // a process started, holds a socket. Commands of the agent run as our user; they
 // are not that user.
+//
+// A socket that this process holds itself is ours: a child has a copy of all that we
+// hold for a moment, until it begins its program.
 func heldByChild(inode uint32) bool {
 	if inode == 0 {
 		return false
 	}
-	want := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
+	socket := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
 	for _, pid := range descendants() {
-		dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
-		for _, name := range namesIn(dir) {
-			if target, err := os.Readlink(dir + name); err == nil && target == want {
-				return true
-			}
+		if holds("/proc/"+strconv.Itoa(pid)+"/fd/", socket) {
+			return !holds("/proc/self/fd/", socket)
+		}
+	}
+	return false
+}
+
+// holds reports whether a folder of open files has one.
+func holds(dir, file string) bool {
+	for _, name := range namesIn(dir) {
+		if target, err := os.Readlink(dir + name); err == nil && target == file {
+			return true
 		}
 	}
 	return false

@@ -117,14 +117,25 @@ type bound struct {
 func (l *Ledger) reserve(ctx context.Context, a ask) (h hold, notices []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err = l.together(ctx, func() error {
-		h, notices, err = l.reserveNow(a)
-		return err
-	})
-	return h, notices, err
+	switch {
+	case a.price.Billing == Free:
+		return l.reserveFree(&a), nil, nil
+	case l.store == nil:
+		return l.reserveNow(a)
+	}
+	return l.reserveAmongOthers(ctx, a)
 }
 
-// reserveNow is reserve while no other process does the same.
+// reserveFree notes a call that no limit counts. Nothing of it is for other processes
+// to know.
+func (l *Ledger) reserveFree(a *ask) hold {
+	h := hold{source: a.source, turn: a.turn, answer: a.answer, reserved: a.answer}
+	h.account = a.worst(a.answer)
+	l.move(&h, +1)
+	return h
+}
+
+// reserveNow is reserve by what is known of other processes.
 func (l *Ledger) reserveNow(a ask) (hold, []string, error) {
 	now := l.now()
 	l.refresh(now)
@@ -152,9 +163,7 @@ func (l *Ledger) reserveNow(a ask) (hold, []string, error) {
 	}
 	h.account = a.worst(answer)
 	l.move(&h, +1)
-	if a.price.Billing != Free {
-		l.keepHeld(&h, &a)
-	}
+	l.keepHeld(&h, &a)
 	return h, l.notices(bounds, a.source), nil
 }
 

@@ -186,7 +186,7 @@ func TestKilledProcessIsBooked(t *testing.T) {
 		}
 		text += string(buf[:n])
 	}
-	held, err := filepath.Glob(filepath.Join(dir, "held", "*.json"))
+	held, err := filepath.Glob(filepath.Join(dir, "held", "*.jsonl"))
 	if err != nil || len(held) != 1 {
 		t.Fatalf("reservations: %v, %v", held, err)
 	}
@@ -210,7 +210,7 @@ func TestKilledProcessIsBooked(t *testing.T) {
 	if after.USD <= before || after.USD > 0.10+1e-9 {
 		t.Errorf("before the end $%.4f, afterwards $%.4f", before, after.USD)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "held", "*.json")); len(left) > 1 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "held", "*.jsonl")); len(left) > 1 {
 		t.Errorf("left behind: %v", left)
 	}
 	found := false

@@ -381,6 +381,9 @@ func (g *Gateway) close() (err error) {
 	if g.front != nil && g.front.listener != nil {
 		_ = g.front.listener.Close() // closed by the server already, or never used
 	}
+	if g.web != nil {
+		err = errors.Join(err, g.web.unread.Close())
+	}
 	if g.scratch != "" {
 		err = errors.Join(err, os.RemoveAll(g.scratch))
 	}

@@ -15,7 +15,6 @@ import (
 const (
 	maxChats  = 4096    // remembered although no client is connected to them
 	maxBytes  = 4 << 20 // of all their events
-	maxPeers  = 1024    // connections at once
 	maxPlaces = 4096    // chats that one connection listens to
 	replyRoom = 256     // answers that wait for one connection
 
@@ -159,11 +158,11 @@ func (h *hub) rest(c *conversation) {
 }
 
 // seat reserves room for a connection before its handshake, unless there are
-// too many.
-func (h *hub) seat() bool {
+// that many.
+func (h *hub) seat(most int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.seats >= maxPeers {
+	if h.seats >= most {
 		return false
 	}
 	h.seats++

@@ -356,9 +356,10 @@ func TestAttachedNumber(t *testing.T) {
 // One connection too many is refused before it is a socket.
 func TestTooManySockets(t *testing.T) {
 	t.Parallel()
-	r := start(t, "")
-	for range maxPeers - 1 {
-		if !r.c.hub.seat() {
+	const most = 50
+	r := start(t, fmt.Sprintf(`{"token":%q,"maxConnections":%d}`, testToken, most))
+	for range most - 1 {
+		if !r.c.hub.seat(most) {
 			t.Fatal("refused too early")
 		}
 	}

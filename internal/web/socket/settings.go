@@ -29,6 +29,7 @@ type settings struct {
 	TokenTTLS        int             `json:"tokenTtlS" min:"30" max:"86400" doc:"How long such a token is good for, in seconds."`
 	RequiresToken    bool            `json:"websocketRequiresToken" doc:"Refuse clients without a token."`
 	MaxMessageBytes  int64           `json:"maxMessageBytes" min:"1024" max:"41943040" doc:"Largest frame of a client, in bytes."`
+	MaxConnections   int             `json:"maxConnections" min:"1" max:"1000000" doc:"Connections at once; more are refused."`
 	PingIntervalS    float64         `json:"pingIntervalS" min:"5" max:"300" doc:"Time between two pings, in seconds."`
 	PingTimeoutS     float64         `json:"pingTimeoutS" min:"5" max:"300" doc:"Longest time without an answer to a ping, in seconds."`
 	CertFile         string          `json:"sslCertfile" doc:"Certificate file, for TLS."`
@@ -52,7 +53,7 @@ type trustedProxy struct {
 
 func defaults() *settings {
 	return &settings{
-		Path: "/", TokenTTLS: 300, RequiresToken: true, MaxMessageBytes: 37748736, PingIntervalS: 20, PingTimeoutS: 20,
+		Path: "/", TokenTTLS: 300, RequiresToken: true, MaxMessageBytes: 37748736, MaxConnections: 10_000, PingIntervalS: 20, PingTimeoutS: 20,
 	}
 }
 
@@ -87,6 +88,7 @@ func (s *settings) checkRanges() error {
 		{"port", float64(s.Port), 1, 65535},
 		{"tokenTtlS", float64(s.TokenTTLS), 30, 86400},
 		{"maxMessageBytes", float64(s.MaxMessageBytes), 1024, 41943040},
+		{"maxConnections", float64(s.MaxConnections), 1, 1_000_000},
 		{"pingIntervalS", s.PingIntervalS, 5, 300},
 		{"pingTimeoutS", s.PingTimeoutS, 5, 300},
 	} {

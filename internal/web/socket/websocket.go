@@ -405,7 +405,7 @@ func (c *Channel) connect(w http.ResponseWriter, r *http.Request, gone <-chan st
 	if !ok {
 		return
 	}
-	if !c.hub.seat() {
+	if !c.hub.seat(c.set.MaxConnections) {
 		w.Header().Set("Retry-After", "5")
 		refuse(w, http.StatusServiceUnavailable, "too many connections")
 		return

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,12 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/core/schedule"
 	"github.com/nanobot-go/nanobot/internal/core/session"
 	"github.com/nanobot-go/nanobot/internal/core/session/search"
-	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
 type listed struct {
@@ -348,12 +345,6 @@ func TestUnread(t *testing.T) {
 	}
 	if got := unread(); got != 2 {
 		t.Errorf("unread: %v", got)
-	}
-	dir := disk.Open(h.DataDir, nil)
-	again := subject.NewUnread(dir, slog.New(slog.DiscardHandler)) // it outlives a restart
-	again.Add(t.Context(), "telegram:7")
-	if data, _, err := dir.Doc(t.Context(), "unread.json"); err != nil || string(data) != `{"telegram:7":3}` {
-		t.Errorf("kept: %s, %v", data, err)
 	}
 	acts[map[string]any](t, h, "session.seen", `{"key":"telegram:7"}`)
 	if got := unread(); got != 0 {
