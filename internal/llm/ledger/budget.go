@@ -163,8 +163,26 @@ func (l *Ledger) reserveNow(a ask) (hold, []string, error) {
 	}
 	h.account = a.worst(answer)
 	l.move(&h, +1)
-	l.keepHeld(&h, &a)
+	h.id = l.shared.add(a.holding(&h, now.In(l.loc)))
 	return h, l.notices(bounds, a.source), nil
+}
+
+// holding is what other processes learn of a reservation that was made at some time.
+func (a *ask) holding(h *hold, at time.Time) holding {
+	return holding{
+		At:       at.Round(0).Truncate(time.Millisecond),
+		Source:   h.source,
+		Turn:     h.turn,
+		Session:  a.session,
+		Provider: a.provider,
+		Model:    a.model,
+		Billing:  a.price.Billing,
+		Prompt:   a.prompt,
+		Answer:   h.reserved,
+		Nano:     h.Nano,
+		Tokens:   h.Tokens,
+		Unpriced: h.Unpriced,
+	}
 }
 
 // worst is the most a call can cost with an answer of n tokens.
@@ -208,7 +226,7 @@ func (l *Ledger) settle(h hold, e *Entry) []string {
 	l.refresh(now)
 	l.move(&h, -1)
 	l.record(e)
-	l.dropHeld(h.id) // after the record, so that others never see neither
+	l.shared.drop(h.id) // after the record, so that others never see neither
 	if h.turn != "" {
 		t := l.turnOf(h.turn)
 		t.spent = t.spent.plus(accountOf(e))
@@ -259,7 +277,7 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 	today, month, held := l.counted(a.source)
 	src, srcHeld := s.Sources[a.source], l.heldBy[a.source].plus(l.shared.by[a.source])
 	srcLimits := lim.PerSource[a.source]
-	talk, talkHeld := s.Sessions[a.session], l.heldFor(a.session)
+	talk, talkHeld := s.Sessions[a.session], l.shared.heldFor(a.session)
 	conversation := daily
 	conversation.what = "this conversation's daily"
 	conversation.stops = onExceed != Warn

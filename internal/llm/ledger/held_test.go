@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/base/store/disk"
 	"github.com/nanobot-go/nanobot/internal/base/store/storetest"
@@ -222,5 +223,46 @@ func TestKilledProcessIsBooked(t *testing.T) {
 	}
 	if !found {
 		t.Error("the log does not tell about the lost call")
+	}
+}
+
+// What a process of the program before held in a document is booked once, if it died.
+func TestReservationsOfTheProgramBefore(t *testing.T) {
+	t.Parallel()
+	dir := childDir(t)
+	held := filepath.Join(dir, "held")
+	if err := os.MkdirAll(held, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	doc := fmt.Sprintf(`[{"id":1,"at":%q,"source":"user","model":"m","billing":"priced","in":10,"out":10,"nanoUsd":20000000,"tokens":20}]`, time.Now().Format(time.RFC3339))
+	if err := os.WriteFile(filepath.Join(held, "OLD.json"), []byte(doc), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := ledger.New(ledger.Options{Store: disk.Open(dir, nil), Limits: ledger.Limits{DailyUSD: 1}})
+	leave := make(chan struct{})
+	close(leave)
+	m := ledger.Meter(greedy(func() {}, leave), ledger.MeterOptions{Ledger: l, Prices: ledger.NewPrices(filepath.Join(dir, "..", "prices.json"), nil), Provider: "p"})
+	for i := range 2 {
+		if _, err := run(t.Context(), m, dearRequest(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := 0
+	for e, err := range l.Entries(t.Context(), ledger.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Outcome == "lost" {
+			lost++
+		}
+	}
+	if lost != 1 {
+		t.Errorf("booked %d times, want once", lost)
+	}
+	if left, _ := filepath.Glob(filepath.Join(held, "*.json")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -58,8 +58,7 @@ type Ledger struct {
 	open   store.Log    // the log of the month, once it was looked at
 	month  string       // of open
 	seen   store.Cursor // how far open was counted
-	shared shared
-	lost   []holding // of processes that died, to be booked
+	shared reservations
 }
 
 // New makes a ledger. It reads nothing before the first call.
@@ -75,7 +74,7 @@ func New(o Options) *Ledger {
 	}
 	return &Ledger{
 		store: o.Store, loc: o.Location, now: o.Now, log: o.Log, limits: o.Limits, watch: o.Watch,
-		heldBy: map[string]account{}, turns: map[string]*turn{},
+		heldBy: map[string]account{}, turns: map[string]*turn{}, shared: reservations{store: o.Store, log: o.Log},
 	}
 }
 

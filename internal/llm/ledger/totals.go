@@ -321,7 +321,7 @@ func (l *Ledger) append(e *Entry) error {
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := l.closeHeld()
+	err := l.shared.close()
 	if l.open != nil {
 		err = errors.Join(err, l.open.Close())
 		l.open = nil
