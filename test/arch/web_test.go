@@ -160,6 +160,36 @@ func TestWebSizes(t *testing.T) {
 	}
 }
 
+// TestWebPages: web/src/state/route.ts and web/src/pages/table.ts have the same pages. The
+// type check sees that, too, but it needs Node, and make web does not: a page without
+// its name in route.ts is built, and its address leads nowhere.
+func TestWebPages(t *testing.T) {
+	list := func(file, part, name string) (names []string) {
+		data := readFile(t, filepath.Join(webDir, filepath.FromSlash(file)))
+		found := regexp.MustCompile(part).FindSubmatch(data)
+		if found == nil {
+			t.Fatalf("%s: nothing matches %s; correct the pattern in TestWebPages", file, part)
+		}
+		for _, m := range regexp.MustCompile(name).FindAllSubmatch(found[1], -1) {
+			names = append(names, string(m[1]))
+		}
+		return names
+	}
+	names := list("src/state/route.ts", `(?s)export const names = \[(.*?)\] as const`, `"([\w-]+)"`)
+	entries := list("src/pages/table.ts", `(?s)export const table: [^{]*\{\n(.*?)\n\};`, `(?m)^  "?([\w-]+)"?: \{`)
+
+	for _, page := range entries {
+		if !slices.Contains(names, page) {
+			t.Errorf("the page %s has no name: add it to names in web/src/state/route.ts", page)
+		}
+	}
+	for _, page := range names {
+		if !slices.Contains(entries, page) {
+			t.Errorf("the page %s has no entry: add it to web/src/pages/table.ts", page)
+		}
+	}
+}
+
 // TestWebSources: size and habits of the sources of the pages.
 func TestWebSources(t *testing.T) {
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|\beval\(|new Function`)
