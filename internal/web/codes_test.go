@@ -54,7 +54,7 @@ func TestCodes(t *testing.T) {
 	}
 	for format, where := range used {
 		if !formats[format] {
-			t.Errorf("%s: no code for %q", where, format)
+			t.Errorf("%s: no code for %q; add a row to internal/web/codes.go, and \"error.NAME\" to web/src/i18n/errors.ts", where, format)
 		}
 	}
 }

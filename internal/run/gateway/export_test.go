@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -27,6 +29,16 @@ func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode str
 
 // WebAPI is what web clients look at.
 func WebAPI(g *Gateway) *web.Desk { return g.desk }
+
+// WebRoutes returns the names of the reads and actions that web clients have.
+func WebRoutes(g *Gateway) (reads, actions []string) {
+	for _, s := range g.subjects() {
+		routes := s.Routes()
+		reads = slices.AppendSeq(reads, maps.Keys(routes.Reads))
+		actions = slices.AppendSeq(actions, maps.Keys(routes.Actions))
+	}
+	return reads, actions
+}
 
 // SettingsAPI has the settings of a gateway only. During, which may be nil, is
 // called while a change is being made.
