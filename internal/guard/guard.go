@@ -58,7 +58,7 @@ type Options struct {
 	State       store.Store // of the data folder
 	Secrets     *httpsafe.Registry
 	Env         []string
-	Getenv      func(string) string // looks variables up in Env
+	Getenv      func(string) string // looks variables up in Env; required
 
 	// Installed are the folders of skills that the user installed; no tool writes
 	// there. Builtin is what read_file finds below builtin://; nil is nothing.

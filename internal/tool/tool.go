@@ -49,6 +49,13 @@ type Tool struct {
 	// Paths names the files a call is going to change, as the model wrote them,
 	// so that policy, undo and receipts see them without knowing the tool. nil
 	// means none, or (for a command) that it cannot be known.
+	//
+	// It is asked before the call runs, and it is the same func for all
+	// conversations, whose files differ: it uses the arguments alone. What they do
+	// not name cannot be undone, and gets no mark of its origin. The content that
+	// is written must be in the arguments as well: a person who says yes is taken
+	// to have read it, and what a call copies from another file does not get the
+	// mark of that file.
 	Paths func(input json.RawMessage) []string
 	// Older translates the arguments of a tool that this one took the place of,
 	// which a model may know from a skill or an old conversation; false: it is
@@ -64,9 +71,11 @@ type Tool struct {
 // Sink says where the effect of a call ends up.
 type Sink string
 
-// The sinks. A tool that is ReadOnly needs none.
+// The sinks. A tool that is ReadOnly needs none. The table in
+// docs/reference/approvals.md says when each is asked about; a call of a tool
+// that has none is asked about in every tainted turn.
 const (
-	SinkWrite    Sink = "write"    // files
+	SinkWrite    Sink = "write"    // files, which Paths names; a tainted turn is asked only about some of them
 	SinkCommand  Sink = "command"  // a program runs
 	SinkMessage  Sink = "message"  // something is sent to a person
 	SinkSchedule Sink = "schedule" // something will happen later

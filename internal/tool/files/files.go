@@ -10,7 +10,6 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed" // the descriptions
-	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -140,21 +139,11 @@ func (f *family) fail(ctx context.Context, name string, err error) (tool.Result,
 	if ctx.Err() != nil {
 		return tool.Result{}, ctx.Err()
 	}
-	switch {
-	case errors.Is(err, diskio.ErrOutside), errors.Is(err, diskio.ErrProtected), errors.Is(err, diskio.ErrReadOnly):
-		return tool.Fail(tool.DeniedPolicy, "%v", err), nil
-	case errors.Is(err, diskio.ErrNotRegular), errors.Is(err, diskio.ErrBadName):
-		return tool.Fail(tool.InvalidArgs, "%v", err), nil
-	case errors.Is(err, diskio.ErrTooLarge):
-		return tool.Fail(tool.TooLarge, "%v", err), nil
-	case errors.Is(err, diskio.ErrChanged):
-		return tool.Fail(tool.Conflict, "%v", err), nil
-	case diskio.IsMissing(err):
+	res := tool.FailFile(name, err)
+	if res.Code == tool.NotFound {
 		return tool.Fail(tool.NotFound, "%s does not exist.%s", name, f.similar(name)), nil
-	case errors.Is(err, fs.ErrPermission):
-		return tool.Fail(tool.DeniedPolicy, "%s: the system denies access", name), nil
 	}
-	return tool.Fail(tool.Internal, "%s: %v", name, err), nil
+	return res, nil
 }
 
 // similar suggests names beside a missing one.
