@@ -111,7 +111,7 @@ fuzz: ## 30 s per target
 
 update: ## rewrite golden files
 	$(GO) test ./internal/run/config ./internal/tool/files ./internal/cli/tui ./cmd/nanobot -update
-	$(GO) test ./internal/base/markdown $(addprefix ./internal/chat/platform/,discord email feishu matrix signal slack teams telegram weixin whatsapp) -run Samples -update
+	$(GO) test ./internal/base/markdown $$(grep -rl --include='*_test.go' 'markdowntest\.Golden(' internal/chat/platform | sed 's|^|./|; s|/[^/]*$$||' | sort -u) -run Samples -update
 
 docs: ## rewrite the generated parts of docs/
 	$(GO) test ./test/arch -run 'TestConfigReference|TestDataFolderPage' -update

@@ -36,7 +36,8 @@ type Driver struct {
 	// New makes a channel of a section.
 	New Factory
 	// Probe asks the platform whether a section works, without receiving or
-	// sending anything that people see. Nil: New is all that can be tried.
+	// sending anything that people see. It gets the same Deps as New, which
+	// accepted the section before. Nil: New is all that can be tried.
 	Probe func(ctx context.Context, d Deps, section json.RawMessage) (Report, error)
 	// Login connects a section to an account with the help of a person. The
 	// section may lack what the login finds out. Nil: the keys stand in the

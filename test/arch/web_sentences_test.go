@@ -20,6 +20,9 @@ const (
 	terminalSentencesFile = "../internal/base/phrase/zh_terminal.json"
 )
 
+// fromRoot returns the path of a file of sentences as seen from the root of the repository.
+func fromRoot(file string) string { return filepath.ToSlash(filepath.Join(webDir, file)) }
+
 // TestWebSentences: pages and the terminal have a Chinese text for every sentence of the
 // program that they show: descriptions of settings, findings of the doctor, and what is
 // wrong with a configuration.
@@ -64,11 +67,11 @@ func TestWebSentences(t *testing.T) {
 		for english, to := range table {
 			switch {
 			case !said[english] && !rest[english]:
-				t.Errorf("%s: %q is not said any more", file, english)
+				t.Errorf("%s: %q is not said any more: remove it, or write what is said now", fromRoot(file), english)
 			case !slices.Equal(values(english), values(to)):
-				t.Errorf("%s: %q has other values in Chinese: %q", file, english, to)
+				t.Errorf("%s: %q has other values in Chinese: %q", fromRoot(file), english, to)
 			case !regexp.MustCompile(`\p{Han}`).MatchString(to) && to != english:
-				t.Errorf("%s: %q is not Chinese", file, to)
+				t.Errorf("%s: %q is not Chinese", fromRoot(file), to)
 			}
 		}
 	}
@@ -76,15 +79,15 @@ func TestWebSentences(t *testing.T) {
 	check(terminalSentencesFile, terminal)
 	for english := range said {
 		if zh[english] == "" {
-			t.Errorf("%s has no %q", sentencesFile, english)
+			t.Errorf("%s has no %q: add it with its Chinese text (of a setting, the text is its doc tag)", fromRoot(sentencesFile), english)
 		}
 	}
 	for english := range rest {
 		switch {
 		case zh[english] == "" && terminal[english] == "":
-			t.Errorf("%s has no %q; if pages show it, it belongs into %s", terminalSentencesFile, english, sentencesFile)
+			t.Errorf("%s has no %q: add it with its Chinese text; if pages show it, it belongs into %s", fromRoot(terminalSentencesFile), english, fromRoot(sentencesFile))
 		case zh[english] != "" && terminal[english] != "":
-			t.Errorf("%s: %q is in %s, too", terminalSentencesFile, english, sentencesFile)
+			t.Errorf("%s: %q is in %s, too; remove one of them", fromRoot(terminalSentencesFile), english, fromRoot(sentencesFile))
 		}
 	}
 }

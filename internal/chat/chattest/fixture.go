@@ -2,6 +2,7 @@ package chattest
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -91,6 +92,28 @@ type Fixture struct {
 	Alias func(sender string) string
 	// Second is another account on a fake of its own, for a second section.
 	Second *Fixture
+}
+
+// Section returns a section of the configuration with common settings and the keys of
+// one platform; a key of the platform replaces a common one. It serves as the result of
+// Fixture.Section.
+func Section(t *testing.T, c chat.Common, keys map[string]any) json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(all, keys)
+
+	section, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return section
 }
 
 // optional are the fields that may be empty for a reason.

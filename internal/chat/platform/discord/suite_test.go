@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -92,19 +91,7 @@ func tap(t *testing.T, fake *discordtest.Server, chatID, label string) {
 
 func commonSection(t *testing.T, c chat.Common, fake *discordtest.Server) json.RawMessage {
 	t.Helper()
-	data, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]any{}
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	maps.Copy(all, map[string]any{"token": discordtest.Token, "apiBase": fake.URL(), "workingEmojiDelay": 0.2})
-	if data, err = json.Marshal(all); err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return chattest.Section(t, c, map[string]any{"token": discordtest.Token, "apiBase": fake.URL(), "workingEmojiDelay": 0.2})
 }
 
 func inject(fake *discordtest.Server, in chattest.In) {

@@ -142,20 +142,9 @@ func postTo(t *testing.T, address string, body []byte) int {
 
 func commonSection(t *testing.T, c chat.Common, fake *mattermosttest.Server, changes map[string]any) json.RawMessage {
 	t.Helper()
-	data, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]any{}
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	all["token"], all["serverUrl"] = mattermosttest.Token, fake.URL()
+	all := map[string]any{"token": mattermosttest.Token, "serverUrl": fake.URL()}
 	maps.Copy(all, changes)
-	if data, err = json.Marshal(all); err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return chattest.Section(t, c, all)
 }
 
 func inject(t *testing.T, fake *mattermosttest.Server, in chattest.In, age time.Duration) {

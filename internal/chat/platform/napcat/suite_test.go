@@ -100,19 +100,7 @@ func loopback(t *testing.T) *http.Client {
 
 func commonSection(t *testing.T, c chat.Common, fake *napcattest.Server) json.RawMessage {
 	t.Helper()
-	data, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]any{}
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	all["wsUrl"], all["accessToken"] = fake.Socket(), napcattest.Token
-	if data, err = json.Marshal(all); err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return chattest.Section(t, c, map[string]any{"wsUrl": fake.Socket(), "accessToken": napcattest.Token})
 }
 
 func inject(t *testing.T, fake *napcattest.Server, self int64, in chattest.In) {

@@ -169,20 +169,9 @@ func tap(t *testing.T, fake *slacktest.Server, chatID, label string) {
 
 func commonSection(t *testing.T, c chat.Common, fake *slacktest.Server, changes object) json.RawMessage {
 	t.Helper()
-	data, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := object{}
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	all["botToken"], all["appToken"], all["apiBase"] = slacktest.BotToken, slacktest.AppToken, fake.URL()
+	all := object{"botToken": slacktest.BotToken, "appToken": slacktest.AppToken, "apiBase": fake.URL()}
 	maps.Copy(all, changes)
-	if data, err = json.Marshal(all); err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return chattest.Section(t, c, all)
 }
 
 // stamp makes a time stamp of the id of a message, so that the same id is the

@@ -274,20 +274,9 @@ func hookFixture(t *testing.T, fake *telegramtest.Server, c *caller) chattest.Fi
 
 func commonSection(t *testing.T, c chat.Common, fake *telegramtest.Server, more map[string]any) json.RawMessage {
 	t.Helper()
-	data, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]any{}
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	all["token"], all["apiBase"], all["inlineKeyboards"] = fake.Token(), fake.URL(), true
+	all := map[string]any{"token": fake.Token(), "apiBase": fake.URL(), "inlineKeyboards": true}
 	maps.Copy(all, more)
-	if data, err = json.Marshal(all); err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return chattest.Section(t, c, all)
 }
 
 func atoi(t *testing.T, s string) int64 {

@@ -86,19 +86,7 @@ func loopback(t *testing.T) *http.Client {
 
 func commonSection(t *testing.T, c chat.Common, fake *wecomtest.Server, bot string) json.RawMessage {
 	t.Helper()
-	data, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]any{}
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	all["botId"], all["secret"], all["wsUrl"] = bot, wecomtest.Secret, fake.Socket()
-	if data, err = json.Marshal(all); err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return chattest.Section(t, c, map[string]any{"botId": bot, "secret": wecomtest.Secret, "wsUrl": fake.Socket()})
 }
 
 func inject(t *testing.T, fake *wecomtest.Server, in chattest.In) {
