@@ -112,7 +112,7 @@ func threats() []threat {
 			"internal/guard/approve TestNobodyAnswers",
 		}, ""},
 		{"T20", "other users of the machine", []string{
-			"TestT20FilesAreOurs", "internal/web/api TestMCPToken", "internal/web/api TestOtherUserIsRefused", "internal/base/httpsafe TestConnectionPeer",
+			"TestT20FilesAreOurs", "internal/web/auth TestListenerToken", "internal/web/api TestOtherUserIsRefused", "internal/base/httpsafe TestConnectionPeer",
 			"internal/web/socket TestUnixSocket",
 		}, "beside Linux other users reach an API without a key"},
 		{"T21", "the web page", pageTests(), "without a sandbox a command can sign a browser in, as it has your rights"},
