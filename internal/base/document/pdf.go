@@ -205,7 +205,7 @@ func (d *pdf) objectAt(at int64) (num int, o object, err error) {
 		o = d.crypt.inside(o, of, 0)
 	}
 	if sd, ok := o.(dict); ok {
-		if t, err := l.take(0); err == nil && t == keyword("stream") {
+		if t, err := l.nextToken(0); err == nil && t == keyword("stream") {
 			return of.num, stream{sd, l.dataStart(), of}, nil
 		}
 	}

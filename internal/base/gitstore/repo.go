@@ -241,7 +241,7 @@ func (s *Store) recover(ctx context.Context, r *repo, t *tip) error {
 	switch what += " "; {
 	case !known:
 	case what == checkoutMark && h == t.id:
-		err = s.finish(ctx, r, t)
+		err = s.completeMove(ctx, r, t)
 	case what == pruneMark:
 		err = s.prune(ctx, r, h)
 	case what == purgeMark:

@@ -83,9 +83,9 @@ type Budget struct {
 // byte the right price: which of 256 lines is repeated is one byte.
 const maxLines = 256
 
-// Take counts a use and returns what it cost, or reports that it does not fit
+// Spend counts a use and returns what it cost, or reports that it does not fit
 // any more.
-func (b *Budget) Take(u Use) (Cost, bool) {
+func (b *Budget) Spend(u Use) (Cost, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 

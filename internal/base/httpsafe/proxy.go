@@ -289,7 +289,7 @@ func (s *service) refused(w http.ResponseWriter, r *http.Request, host string, e
 		s.answerRefused(w, r, host, err)
 		return
 	}
-	code, text := s.noteRefused(r, host, err)
+	code, text := s.recordRefusal(r, host, err)
 	// Of a refused tunnel most programs show the status line at most.
 	in, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -303,12 +303,13 @@ func (s *service) refused(w http.ResponseWriter, r *http.Request, host string, e
 
 // answerRefused answers as any web server does.
 func (s *service) answerRefused(w http.ResponseWriter, r *http.Request, host string, err error) {
-	code, text := s.noteRefused(r, host, err)
+	code, text := s.recordRefusal(r, host, err)
 	w.Header().Set("Connection", "close")
 	http.Error(w, text, code)
 }
 
-func (s *service) noteRefused(r *http.Request, host string, err error) (code int, text string) {
+// recordRefusal logs and counts a refused request and returns what the command reads.
+func (s *service) recordRefusal(r *http.Request, host string, err error) (code int, text string) {
 	code, text = explain(err)
 	s.p.o.Log.InfoContext(r.Context(), "request of a command not passed on", "host", host, "status", code)
 	s.a.used.refuse(code, text)

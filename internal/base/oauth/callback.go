@@ -122,7 +122,7 @@ func (c *Callback) Wait(ctx context.Context, pasted func() <-chan string, note f
 
 // ServeHTTP is the page at which the browser ends.
 func (c *Callback) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	say := func(status int, text string) { httpsafe.SayReturn(w, status, text) }
+	say := func(status int, text string) { httpsafe.WriteReturn(w, status, text) }
 	switch {
 	case !c.same(req.Host):
 		say(http.StatusForbidden, "This address is only for the login.")

@@ -232,7 +232,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case t.patient == nil:
 		return resp, err
 	case err != nil && t.patient(err), err == nil && (resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests):
-		return t.keep(req, &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}}, []byte(`{"error":"authorization_pending"}`)), nil
+		return t.record(req, &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}}, []byte(`{"error":"authorization_pending"}`)), nil
 	}
 	return resp, err
 }
@@ -262,7 +262,7 @@ func (t *transport) answer(req *http.Request) (*http.Response, error) {
 			return nil, t.late(ctx, req, err)
 		}
 	}
-	return t.keep(req, resp, body), nil
+	return t.record(req, resp, body), nil
 }
 
 // secrets notes what a request must not show in errors.
@@ -299,9 +299,9 @@ func (t *transport) late(ctx context.Context, req *http.Request, err error) erro
 	return err
 }
 
-// keep remembers an answer and makes it readable again. The library takes a
+// record holds an answer for later and makes it readable again. The library takes a
 // JSON object of a server that does not name its type for a form.
-func (t *transport) keep(req *http.Request, resp *http.Response, body []byte) *http.Response {
+func (t *transport) record(req *http.Request, resp *http.Response, body []byte) *http.Response {
 	t.last = &Answer{URL: req.URL.String(), Status: resp.StatusCode, Header: resp.Header.Clone(), Body: body, Hide: t.hide}
 	out := *resp
 	out.Request, out.Header = req, resp.Header.Clone()

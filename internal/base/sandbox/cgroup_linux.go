@@ -62,10 +62,10 @@ func delegated(dir string) bool {
 	return os.Getenv("NANOBOT_DELEGATED") == "1" && strings.HasSuffix(dir, ".service")
 }
 
-// takeGroup prepares a delegated group for subgroups with limits. The agent
+// prepareGroup makes a delegated group ready for subgroups with limits. The agent
 // must leave the group itself for one below it: a group has either processes or
 // limited subgroups.
-func takeGroup(dir string) error {
+func prepareGroup(dir string) error {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return err

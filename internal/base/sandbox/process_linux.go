@@ -58,10 +58,10 @@ func killBelow(pid int) {
 	}
 }
 
-// endOrphans kills what the command left behind. The helper is the reaper of
+// killOrphans kills what the command left behind. The helper is the reaper of
 // all its descendants, so each that ends hands its children up, until none is
 // left.
-func endOrphans() {
+func killOrphans() {
 	for {
 		killBelow(os.Getpid())
 		options := 0

@@ -44,7 +44,7 @@ func (w Watch) Run(ctx context.Context) *OverError {
 			return nil
 		case <-tick.C:
 		}
-		if o := s.look(); o != nil {
+		if o := s.check(); o != nil {
 			return o
 		}
 		next := watchEvery
@@ -83,14 +83,14 @@ type watching struct {
 	gone   int64             // what was gone from them at the last look
 }
 
-func (s *watching) look() *OverError {
-	if o := s.lookAtMemory(); o != nil {
+func (s *watching) check() *OverError {
+	if o := s.checkMemory(); o != nil {
 		return o
 	}
-	return s.lookAtDisk()
+	return s.checkDisk()
 }
 
-func (s *watching) lookAtMemory() *OverError {
+func (s *watching) checkMemory() *OverError {
 	if s.Memory <= 0 {
 		return nil
 	}
@@ -221,7 +221,7 @@ func (s *watching) disks(fn func(dir string, free uint64)) {
 	}
 }
 
-func (s *watching) lookAtDisk() *OverError {
+func (s *watching) checkDisk() *OverError {
 	var gone int64
 	low := false
 	s.disks(func(dir string, free uint64) {

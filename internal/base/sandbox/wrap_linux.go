@@ -40,7 +40,7 @@ func (b *Box) open(ctx context.Context) error {
 	if err := b.choose(ctx); err != nil {
 		return err
 	}
-	if dir := delegatedGroup(); dir != "" && takeGroup(dir) == nil {
+	if dir := delegatedGroup(); dir != "" && prepareGroup(dir) == nil {
 		b.means.group = dir
 		b.level.Cgroup = b.try(ctx) == nil
 		if !b.level.Cgroup {

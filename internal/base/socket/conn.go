@@ -185,7 +185,7 @@ func (c *Conn) read() {
 			return
 		}
 		if c.run.Err() == nil { // else only the goodbye matters
-			c.take(f)
+			c.dispatch(f)
 		}
 	}
 }
@@ -201,10 +201,10 @@ func (c *Conn) readFrame(ctx context.Context) (Frame, error) {
 	return Frame{Binary: kind == ws.MessageBinary, Data: data}, err
 }
 
-// take gives a frame to the call that it answers, else to the backlog. While
+// dispatch gives a frame to the call that it answers, else to the backlog. While
 // the backlog is full the server has to wait. A frame that was read is not lost
 // with the connection.
-func (c *Conn) take(f Frame) {
+func (c *Conn) dispatch(f Frame) {
 	if c.o.Match != nil {
 		if id, ok := c.o.Match(f); ok && c.answer(id, f) {
 			return

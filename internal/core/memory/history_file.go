@@ -153,7 +153,7 @@ func (h *History) refresh(ctx context.Context) error {
 	if err := h.readState(ctx); err != nil {
 		return err
 	}
-	info, change, err := h.read.Look(ctx, h.log)
+	info, change, err := h.read.Inspect(ctx, h.log)
 	if err != nil || change == store.Same {
 		return err
 	}

@@ -82,7 +82,7 @@ func (c counted) ReadAt(p []byte, off int64) (int, error) {
 // as it was left, only the new end is read when another process appended,
 // everything else is a fresh load. It returns the torn bytes put aside.
 func (j *journal) refresh(ctx context.Context) (torn int64, err error) {
-	info, change, err := j.seen.Look(ctx, j.log)
+	info, change, err := j.seen.Inspect(ctx, j.log)
 	if err == nil && change != store.Same {
 		if torn, err = j.log.Repair(ctx); torn > 0 && err == nil {
 			info, err = j.log.Info(ctx)

@@ -191,7 +191,7 @@ func (w *Workspace) open() (*table, error) {
 		if err := w.writable(); err != nil {
 			return nil, fmt.Errorf("%w, and cannot be made again here: %w", damage, err)
 		}
-		if aside, err = store.KeepDamaged(context.Background(), w.state, fileTable, damage.data, time.Now()); err != nil {
+		if aside, err = store.SaveDamaged(context.Background(), w.state, fileTable, damage.data, time.Now()); err != nil {
 			return nil, err
 		}
 		aside = w.state.Where(aside)

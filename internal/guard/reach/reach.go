@@ -101,7 +101,7 @@ func (p *Policy) Server(setting string, allowed []httpsafe.HostRule) *httpsafe.A
 			return nil // the owner listed the host for this server
 		}
 		var one httpsafe.Budget // what a server says again is counted again
-		cost, _ := one.Take(use)
+		cost, _ := one.Spend(use)
 		if err := p.day.take(ctx, setting, use.Class, cost); err != nil {
 			return &httpsafe.BlockedError{Target: use.Host, Reason: "this server has sent as much to package hosts as it may in a day; list the host in " + setting}
 		}
@@ -325,12 +325,12 @@ func (u *user) spend(ctx context.Context, use httpsafe.Use) error {
 		use.Class = httpsafe.ClassNamed
 	}
 
-	cost, ok := u.turn.budget.Take(use)
+	cost, ok := u.turn.budget.Spend(use)
 	for !ok {
 		if err := u.once(ctx, budgetKey, func() error { return u.askBudget(use) }); err != nil { //nolint:contextcheck // as in decide
 			return err
 		}
-		cost, ok = u.turn.budget.Take(use)
+		cost, ok = u.turn.budget.Spend(use)
 	}
 
 	for {

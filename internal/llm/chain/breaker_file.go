@@ -102,7 +102,7 @@ func (b *Breakers) save(ctx context.Context) {
 func (b *Breakers) write(ctx context.Context, old []byte) ([]byte, error) {
 	other, err := b.decode(ctx, old)
 	if err != nil && len(old) > 0 {
-		if _, err := store.KeepDamaged(ctx, b.store, breakerName, old, wall()); err != nil {
+		if _, err := store.SaveDamaged(ctx, b.store, breakerName, old, wall()); err != nil {
 			return nil, err
 		}
 	}

@@ -124,7 +124,7 @@ func (c *copilot) signer(a *Account) wire.Signer {
 	c.once.Do(func() {
 		c.sign = &copilotSigner{c: c, a: a}
 		c.sign.passes = oauth.NewSource(oauth.SourceOptions[pass]{
-			Key: func(p pass) string { return p.token }, Fresh: pass.fresh, Renew: c.sign.buy, Settle: settled,
+			Key: func(p pass) string { return p.token }, Fresh: pass.fresh, Renew: c.sign.buy, OverlapWait: renewalOverlap,
 		})
 	})
 	return c.sign

@@ -161,7 +161,7 @@ func New(name string, o Options) (*Account, error) {
 	}
 	a.store = newStore(b, o)
 	a.tokens = oauth.NewSource(oauth.SourceOptions[token]{
-		Key: func(t token) string { return t.Access }, Fresh: token.fresh, Renew: a.renew, Grace: grace, Settle: settled,
+		Key: func(t token) string { return t.Access }, Fresh: token.fresh, Renew: a.renew, Grace: grace, OverlapWait: renewalOverlap,
 	})
 	return a, nil
 }
@@ -240,9 +240,9 @@ func (a *Account) Check(ctx context.Context) error {
 func (a *Account) token(ctx context.Context) (token, error) { return a.tokens.Get(ctx, "") }
 
 const (
-	// settled is how long after a renewal another refusal is taken for the answer
+	// renewalOverlap is how long after a renewal another refusal counts as the answer
 	// to a request that was already on its way with the old token.
-	settled = 30 * time.Second
+	renewalOverlap = 30 * time.Second
 	// grace is how long a renewal goes on after its caller gave up.
 	grace = 5 * time.Second
 )

@@ -72,7 +72,7 @@ func (p *pins) change(ctx context.Context, fn func() (keep bool)) error {
 			return nil, nil
 		}
 		if damage != nil {
-			if _, err := store.KeepDamaged(ctx, p.store, pinsName, old, time.Now()); err != nil {
+			if _, err := store.SaveDamaged(ctx, p.store, pinsName, old, time.Now()); err != nil {
 				return nil, err
 			}
 		}

@@ -48,9 +48,9 @@ const (
 type Store struct {
 	root string
 	log  *slog.Logger
-	// rests says that an open file cannot be replaced: logs are closed after
+	// closesIdle says that an open file cannot be replaced: logs are closed after
 	// every use.
-	rests bool
+	closesIdle bool
 
 	mu      sync.Mutex
 	locks   map[string]*diskio.Locks // by folder
@@ -67,7 +67,7 @@ func Open(root string, log *slog.Logger) *Store {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Store{
-		root: root, log: log, rests: runtime.GOOS == "windows",
+		root: root, log: log, closesIdle: runtime.GOOS == "windows",
 		locks: map[string]*diskio.Locks{}, held: map[string]bool{}, swept: map[string]bool{},
 	}
 }

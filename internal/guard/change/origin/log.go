@@ -67,7 +67,7 @@ func (s *Store) follow() error {
 		return nil
 	}
 	return s.with(ctx, 0, func(log store.Log) error {
-		info, change, err := s.read.Look(ctx, log)
+		info, change, err := s.read.Inspect(ctx, log)
 		switch {
 		case err != nil || change == store.Same && s.loaded:
 			return err
