@@ -25,8 +25,8 @@ type Answer struct {
 	Remark     string `json:"remark,omitempty"` // for the model to read, with a no
 }
 
-// Takes reports whether an answer names this question.
-func (q *Question) Takes(a *Answer) bool {
+// IsAnsweredBy reports whether an answer names this question.
+func (q *Question) IsAnsweredBy(a *Answer) bool {
 	return q != nil && a != nil && q.ID != "" && (a.QuestionID == q.ID || q.Code != "" && strings.EqualFold(a.QuestionID, q.Code))
 }
 

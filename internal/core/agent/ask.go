@@ -39,7 +39,7 @@ func (w *waiting) answers(in bus.Inbound) (*bus.Answer, bool) {
 	}
 	if in.Answer != nil {
 		_, _, ok := w.q.Choose(in.Answer.Option)
-		return in.Answer, ok && w.q.Takes(in.Answer)
+		return in.Answer, ok && w.q.IsAnsweredBy(in.Answer)
 	}
 	if len(in.Media) > 0 || looksLikeCommand(in.Text) {
 		return nil, false

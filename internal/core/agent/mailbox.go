@@ -104,7 +104,7 @@ func (m *mailboxes) answer(it *envelope) (taken bool, open *bus.Question) {
 	defer m.mu.Unlock()
 	act := m.actors[it.key]
 	taken = m.base != nil && act.answered(it)
-	if act != nil && act.waiting.mine(it.in) && act.waiting.q.Takes(it.in.Answer) {
+	if act != nil && act.waiting.mine(it.in) && act.waiting.q.IsAnsweredBy(it.in.Answer) {
 		open = &act.waiting.q
 	}
 	return taken, open

@@ -132,7 +132,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 	a.begun = true
 	switch d := ev.Delta; {
 	case d.Text != nil:
-		return a.say(ev.Index, *d.Text, emit)
+		return a.addText(ev.Index, *d.Text, emit)
 	case d.Reasoning != nil:
 		b := a.thought(ev.Index)
 		b.sign.WriteString(d.Reasoning.Signature)
@@ -150,7 +150,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 	return nil
 }
 
-func (a *answer) say(index int, s string, emit func(llm.Event) error) error {
+func (a *answer) addText(index int, s string, emit func(llm.Event) error) error {
 	if s == "" {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (a *answer) whole(i int, c wholeBlock, emit func(llm.Event) error) error {
 	a.begun = true
 	switch {
 	case c.Text != nil:
-		return a.say(i, *c.Text, emit)
+		return a.addText(i, *c.Text, emit)
 	case c.ToolUse != nil:
 		b := &block{index: i, kind: wire.CallPart, id: c.ToolUse.ID, name: c.ToolUse.Name}
 		b.text.Write(c.ToolUse.Input)
@@ -310,7 +310,7 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 	if u.Prompt == 0 && u.Completion == 0 {
 		u = llm.Usage{Prompt: requestSize / 4, Completion: text.Tokens(said.String()) + text.Tokens(thought.String()), Estimated: true}
 	}
-	return &llm.Response{Message: m, Finish: a.finish(m.ToolCalls), Usage: u}, nil
+	return &llm.Response{Message: m, Finish: a.finishReason(m.ToolCalls), Usage: u}, nil
 }
 
 // stored is a thinking block as the message keeps it.
@@ -351,7 +351,7 @@ func (a *answer) failed() error {
 	return e
 }
 
-func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
+func (a *answer) finishReason(calls []llm.ToolCall) llm.Finish {
 	f := llm.FinishStop
 	switch a.stop {
 	case "tool_use":

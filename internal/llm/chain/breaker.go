@@ -288,10 +288,10 @@ func (b *Breaker) enter(ctx context.Context, force bool) (*pass, pause) {
 	return p, pause{}
 }
 
-// end says how the call went: nil for an answer, the error of a failed one.
+// report records how the call went: nil for an answer, the error of a failed one.
 // errAbandoned, and any error that is not an *Error, says nothing about the
 // endpoint and frees the place of a probe.
-func (p *pass) end(ctx context.Context, err error) {
+func (p *pass) report(ctx context.Context, err error) {
 	if p == nil {
 		return
 	}

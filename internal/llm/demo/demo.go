@@ -193,10 +193,10 @@ func (m *model) decide(req llm.Request) reply {
 	}
 	steps := parse(said)
 	if len(steps) == 0 {
-		return reply{thought: t.say("No phrase I know matches.", "没有匹配的说法。"), text: t.introduction()}
+		return reply{thought: t.localize("No phrase I know matches.", "没有匹配的说法。"), text: t.introduction()}
 	}
 	if steps[0].act == actHelp {
-		return reply{thought: t.say("The user asks what I can do.", "用户问我能做什么。"), text: t.abilities()}
+		return reply{thought: t.localize("The user asks what I can do.", "用户问我能做什么。"), text: t.abilities()}
 	}
 	return t.work(steps)
 }

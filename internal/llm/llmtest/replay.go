@@ -166,7 +166,7 @@ func (a Ask) ask(t *testing.T, m llm.Model, req llm.Request) result {
 		return func(yield func(llm.Event, error) bool) {
 			for ev, err := range m.Stream(ctx, req) {
 				if err == nil {
-					r.note(ev)
+					r.record(ev)
 				}
 				if a.Cancel && ev.Kind == llm.TextDelta {
 					cancel()
@@ -181,7 +181,7 @@ func (a Ask) ask(t *testing.T, m llm.Model, req llm.Request) result {
 	return r
 }
 
-func (r *result) note(ev llm.Event) {
+func (r *result) record(ev llm.Event) {
 	k := map[llm.EventKind]string{llm.TextDelta: "T", llm.ReasoningDelta: "t", llm.Waiting: "W", llm.Restarted: "R", llm.Done: "D"}[ev.Kind]
 	if ev.Kind == llm.Waiting {
 		r.waits = append(r.waits, ev.Text)

@@ -12,16 +12,16 @@ import (
 
 // output is one item of the answer while it is being put together.
 type output struct {
-	index    int // place in the output, or nowhere
-	id       string
-	kind     string
-	callID   string
-	name     string
-	args     strings.Builder
-	parts    map[int]*partText
-	thoughts map[int]*partText
-	raw      json.RawMessage // the item as it came, if it is to be sent back
-	told     string          // phase of a hosted tool that was told
+	index     int // place in the output, or nowhere
+	id        string
+	kind      string
+	callID    string
+	name      string
+	args      strings.Builder
+	parts     map[int]*partText
+	thoughts  map[int]*partText
+	raw       json.RawMessage // the item as it came, if it is to be sent back
+	announced string          // phase of a hosted tool that was told
 }
 
 // partText holds what was shown of one part of an item.
@@ -81,9 +81,9 @@ func (o *output) setArguments(raw json.RawMessage) {
 	}
 }
 
-// keep stores an item that its model wants back. Reasoning without its
+// hold stores an item that its model wants back. Reasoning without its
 // encrypted form would be a reference to something the server did not store.
-func (o *output) keep(it item, raw json.RawMessage) {
+func (o *output) hold(it item, raw json.RawMessage) {
 	switch it.Type {
 	case "", "message", "function_call", "image_generation_call":
 		return

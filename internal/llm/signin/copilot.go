@@ -90,7 +90,7 @@ func (c *copilot) device(ctx context.Context, d Dialog) (string, error) {
 			return errNoCode
 		}
 		shown = true
-		d.tell(Step{URL: da.VerificationURI, Code: da.UserCode})
+		d.notify(Step{URL: da.VerificationURI, Code: da.UserCode})
 		return nil
 	}, func(err error) bool { return transient(c.w.explain(ctx, c.accessURL, err)) })
 	r, refused := errors.AsType[*oauth.RefusedError](err)

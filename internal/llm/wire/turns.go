@@ -78,7 +78,7 @@ func ArrangeTurns(req llm.Request, origin string) Turns {
 	for i := range req.Messages {
 		p.add(&req.Messages[i])
 	}
-	p.finish()
+	p.closeEnds()
 	return Turns{System: strings.Join(p.system, "\n\n"), List: p.turns, Orphans: p.orphans, Missing: p.missing}
 }
 
@@ -153,8 +153,8 @@ func (p *planner) close() {
 	p.open = p.open[:0]
 }
 
-// finish makes the turns begin and end with the user.
-func (p *planner) finish() {
+// closeEnds makes the turns begin and end with the user.
+func (p *planner) closeEnds() {
 	var last Turn
 	if n := len(p.turns); n > 0 && p.turns[n-1].Role == llm.Assistant {
 		last, p.turns = p.turns[n-1], p.turns[:n-1]
