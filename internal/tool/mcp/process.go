@@ -229,9 +229,9 @@ func (p *process) Close() error {
 	return nil
 }
 
-// end stops the server: politely by closing its input, then with growing
+// stop ends the server: politely by closing its input, then with growing
 // force, and in any case whatever else is left in its group.
-func (p *process) end() {
+func (p *process) stop() {
 	_ = p.Close()
 	_ = p.stdin.Close() // also frees the writer
 	waited := make(chan error, 1)

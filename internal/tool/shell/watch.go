@@ -84,9 +84,9 @@ func (o *lookout) explain(over *sandbox.OverError) error {
 	return fmt.Errorf("%w (tools.exec.maxDiskMB). Do the work in smaller steps.%s", over, left)
 }
 
-// end stops looking and says why the command was ended, if it was. What the
+// close stops the watch and returns why the command was ended, if it was. What the
 // command added to the disk counts for its turn.
-func (o *lookout) end(code int) error {
+func (o *lookout) close(code int) error {
 	if o == nil {
 		return nil
 	}
