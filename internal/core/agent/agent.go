@@ -132,7 +132,7 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x turn.Extra) iter.
 					return
 				}
 			case <-it.done:
-				it.rest(yield)
+				it.drain(yield)
 				return
 			}
 		}

@@ -86,7 +86,7 @@ func runUsage(ctx context.Context, c *Call) (Reply, error) {
 
 // runStop says what the end of the turn came to; the stopping itself is done.
 func runStop(ctx context.Context, c *Call) (Reply, error) {
-	return Say(c.agent.settle(ctx, c.env.key, c.stopped)), nil
+	return Say(c.agent.stopReply(ctx, c.env.key, c.stopped)), nil
 }
 
 func runRestart(ctx context.Context, c *Call) (Reply, error) {
@@ -136,7 +136,7 @@ func runHistory(ctx context.Context, c *Call) (Reply, error) {
 		n = min(v, historyMax)
 	}
 	var recs []session.Record
-	err := c.look(func(sess *session.Session) {
+	err := c.peek(func(sess *session.Session) {
 		if sess != nil {
 			recs = sess.Messages()
 		}
@@ -175,7 +175,7 @@ func (c *Call) presets() []string {
 // showModel is /model without arguments.
 func showModel(ctx context.Context, c *Call) (Reply, error) {
 	var preset string
-	err := c.look(func(sess *session.Session) {
+	err := c.peek(func(sess *session.Session) {
 		if sess != nil {
 			sess.Meta(owntool.PresetKey, &preset)
 		}
@@ -232,7 +232,7 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	waiting := a.mailboxes.waiting(key)
 	var b strings.Builder
 	fmt.Fprintf(&b, "nanobot %s\n", a.opts.Version)
-	if err := c.look(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
+	if err := c.peek(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
 		return Reply{}, err
 	}
 	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.opts.Now().Sub(a.started)), a.mailboxes.active()))

@@ -171,9 +171,9 @@ func noArgs(args string) bool { return args == "" }
 // atOnce reports whether the call is answered without waiting for the session.
 func (c *Call) atOnce() bool { return c.row.DuringTurn || c.row.Looks != nil && c.row.Looks(c.Args) }
 
-// look calls fn with the conversation as it is on disk, nil if there is none,
+// peek calls fn with the conversation as it is on disk, nil if there is none,
 // without taking it from a turn that works on it.
-func (c *Call) look(fn func(*session.Session)) error {
+func (c *Call) peek(fn func(*session.Session)) error {
 	sess, err := c.agent.opts.Sessions.Peek(c.env.key)
 	if errors.Is(err, session.ErrNotFound) {
 		fn(nil)

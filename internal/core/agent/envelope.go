@@ -62,7 +62,7 @@ func (it *envelope) emit(o bus.Outbound) {
 		o.Session = it.key
 	}
 	if it.replyTo != nil {
-		it.replyTo.say(o)
+		it.replyTo.emit(o)
 		return
 	}
 	select {
@@ -84,7 +84,7 @@ func (it *envelope) Join() {
 // Done implements sink.
 func (it *envelope) Done(err error) {
 	if it.replyTo != nil {
-		it.replyTo.end(err)
+		it.replyTo.complete(err)
 		return
 	}
 	it.err = err
@@ -102,8 +102,8 @@ func (it *envelope) discard() {
 	}
 }
 
-// rest yields what is still buffered after the turn ended.
-func (it *envelope) rest(yield func(bus.Outbound, error) bool) {
+// drain yields what is still buffered after the turn ended.
+func (it *envelope) drain(yield func(bus.Outbound, error) bool) {
 	for {
 		select {
 		case o := <-it.out:

@@ -71,9 +71,9 @@ func (m *mailboxes) close(grace time.Duration) {
 	m.cancel(turn.ErrClosed)
 }
 
-// put adds a message to the mailbox of its session, and starts a goroutine for
+// enqueue adds a message to the mailbox of its session, and starts a goroutine for
 // a mailbox that has none.
-func (m *mailboxes) put(it *envelope) error {
+func (m *mailboxes) enqueue(it *envelope) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.base == nil {
@@ -280,11 +280,11 @@ func (m *mailboxes) abandon(key, id string, why error) {
 	stopped{queue: waiting}.drop(why)
 }
 
-// takeInjections removes up to n messages from the front of the mailbox that
+// dequeueInjections removes up to n messages from the front of the mailbox that
 // may join the running turn. Commands, messages that want a turn of their own
 // and those whose sender would not see the reply stop the taking, so the order
 // of arrival holds.
-func (m *mailboxes) takeInjections(act *actor, n int) []*envelope {
+func (m *mailboxes) dequeueInjections(act *actor, n int) []*envelope {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []*envelope

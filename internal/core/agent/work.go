@@ -116,7 +116,7 @@ func (a *Agent) around(act *actor, it *envelope) turn.Around {
 	return turn.Around{
 		More: func(most int) []turn.Message {
 			var out []turn.Message
-			for _, joins := range a.mailboxes.takeInjections(act, most) {
+			for _, joins := range a.mailboxes.dequeueInjections(act, most) {
 				joins.host = it
 				out = append(out, joins.message())
 			}

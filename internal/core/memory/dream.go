@@ -163,7 +163,7 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 	if rep.Recovered, err = d.recover(ctx); err != nil {
 		return rep, fmt.Errorf("finish an interrupted dream: %w", err)
 	}
-	st, pending, err := d.look(ctx)
+	st, pending, err := d.readState(ctx)
 	if err != nil || len(pending) == 0 {
 		return rep, err
 	}
@@ -171,7 +171,7 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 		rep.Waiting, rep.Remaining = st.NextTry, len(pending)
 		return rep, nil
 	}
-	batch := pending[:d.take(pending, st)]
+	batch := pending[:d.batchSize(pending, st)]
 	rep.Entries, rep.Remaining = len(batch), len(pending)-len(batch)
 	waited, err := d.Quarantine(ctx)
 	if err != nil {
@@ -246,8 +246,8 @@ func (d *Dream) enter(ctx context.Context) (leave func(), err error) {
 	}, nil
 }
 
-// look reads the state and what there is to do.
-func (d *Dream) look(ctx context.Context) (st dreamState, pending []Entry, err error) {
+// readState returns the state and the entries that are to be worked on.
+func (d *Dream) readState(ctx context.Context) (st dreamState, pending []Entry, err error) {
 	cursor, err := d.o.History.DreamCursor(ctx)
 	if err != nil {
 		return st, nil, err
@@ -269,8 +269,8 @@ const (
 	maxBatchGroups = 4      // people or chats, each of which costs calls of its own
 )
 
-// take returns how many of the pending entries a run works on.
-func (d *Dream) take(pending []Entry, st dreamState) int {
+// batchSize returns how many of the pending entries a run works on.
+func (d *Dream) batchSize(pending []Entry, st dreamState) int {
 	most := max(1, d.o.MaxBatch>>min(st.Failures, 16))
 	var groups []group
 	chars := 0

@@ -59,7 +59,7 @@ const nearEnough = 0.6
 // explain says where the lines that were added to a file come from.
 func (r *dreamRun) explain(file string, lines []string) (out []fact) {
 	for _, line := range lines {
-		if !tells(line) {
+		if !hasWords(line) {
 			continue
 		}
 		f := fact{Run: r.rep.ID, Time: stamp(r.now), File: file, Line: line}
@@ -101,8 +101,8 @@ func sourcesOf(f finding, entries []Entry) (out []Origin, guessed bool) {
 	return []Origin{originOf(entries[at])}, len(entries) > 1
 }
 
-// tells reports whether a line says something, and is not only form.
-func tells(line string) bool {
+// hasWords reports whether a line says something, and is not only form.
+func hasWords(line string) bool {
 	line = strings.TrimSpace(line)
 	return line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<!--") && strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
@@ -183,7 +183,7 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 	n := 0
 	for line := range strings.Lines(p.Before) {
 		n++
-		if !tells(line) {
+		if !hasWords(line) {
 			continue
 		}
 		f := Fact{File: file, Line: n, Text: strings.TrimSpace(line), ByHand: true}
@@ -255,8 +255,8 @@ func (l *lookalikes) nearest(line string) int {
 // state returns where Dream keeps what it remembers, beside the history.
 func (d *Dream) state() store.Store { return d.o.History.o.Store }
 
-// keepFacts adds the origins of a change, once.
-func (d *Dream) keepFacts(c changeSet, commit string) error {
+// saveFacts adds the origins of a change, once.
+func (d *Dream) saveFacts(c changeSet, commit string) error {
 	if len(c.Facts) == 0 {
 		return nil
 	}

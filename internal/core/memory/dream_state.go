@@ -38,7 +38,7 @@ type DreamStatus struct {
 
 // Status tells how Dream gets on.
 func (d *Dream) Status(ctx context.Context) (DreamStatus, error) {
-	st, pending, err := d.look(ctx)
+	st, pending, err := d.readState(ctx)
 	return DreamStatus{st.LastRun, st.LastCommit, st.Attempts, st.LastError, st.NextTry, len(pending)}, err
 }
 

@@ -138,7 +138,7 @@ func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
 		if err := h.add(ctx, append(e.line(), '\n')); err != nil {
 			return err
 		}
-		h.take(e)
+		h.insert(e)
 		h.st.Cursor = e.Cursor
 		if len(h.entries) > maxEntries+compactSlack {
 			return h.dropOldest(ctx)
@@ -334,8 +334,8 @@ func usable(n int64) int64 {
 	return n
 }
 
-// take adds an entry to memory.
-func (h *History) take(e Entry) {
+// insert adds an entry to memory.
+func (h *History) insert(e Entry) {
 	i := len(h.entries)
 	for i > 0 && h.entries[i-1].Cursor > e.Cursor {
 		i--

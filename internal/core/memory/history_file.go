@@ -167,7 +167,7 @@ func (h *History) refresh(ctx context.Context) error {
 			return err
 		}
 		if e, ok := parseEntry(line.Bytes); ok && e.Cursor > 0 {
-			h.take(e)
+			h.insert(e)
 		} else if len(bytes.TrimSpace(line.Bytes)) > 0 {
 			h.o.Log.WarnContext(ctx, "passed over an unreadable history line", "file", h.o.Store.Where(fileHistory), "offset", line.Offset)
 		}
@@ -209,7 +209,7 @@ func (h *History) rewrite(ctx context.Context, entries []Entry, change func(Entr
 	h.read = store.Cursor{}
 	h.entries, h.ranges = nil, map[string]int64{}
 	for _, e := range entries {
-		h.take(e)
+		h.insert(e)
 	}
 	return nil
 }

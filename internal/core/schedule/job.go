@@ -282,8 +282,8 @@ func (j *Job) Session() string { return idPrefix + j.ID }
 
 const historyLen = 20
 
-// note adds to the history, or replaces the line of the same occurrence.
-func (s *State) note(r Run) {
+// record adds to the history, or replaces the line of the same occurrence.
+func (s *State) record(r Run) {
 	if i := slices.IndexFunc(s.RunHistory, func(o Run) bool { return o.OccurrenceMS == r.OccurrenceMS && r.OccurrenceMS != 0 }); i >= 0 {
 		s.RunHistory[i] = r
 	} else {

@@ -245,7 +245,7 @@ func (s *jobStore) save(ctx context.Context, t *table) error {
 		return fmt.Errorf("keep the jobs: %w", err)
 	}
 	if t.defined || t.repair != "" {
-		if err := s.keepGood(ctx, data); err != nil {
+		if err := s.saveGood(ctx, data); err != nil {
 			return fmt.Errorf("keep a copy of the jobs: %w", err)
 		}
 	}
@@ -266,9 +266,9 @@ func (t *table) encode() ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// keepGood renews the good copy unless it holds the very bytes: a start finds
+// saveGood renews the good copy unless it holds the very bytes: a start finds
 // most as the last one left it and need not make the disk work.
-func (s *jobStore) keepGood(ctx context.Context, data []byte) error {
+func (s *jobStore) saveGood(ctx context.Context, data []byte) error {
 	if old, _, err := s.state.Doc(ctx, goodCopy); err == nil && bytes.Equal(old, data) {
 		return nil
 	}

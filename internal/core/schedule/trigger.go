@@ -379,7 +379,7 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 	case errors.Is(err, ErrNoTrigger) || d.Attempts+1 >= triggerTries || errors.Is(err, bus.ErrTooLarge):
 		ts.giveUp(ctx, name, data, err)
 		if tr.ID != "" {
-			ts.notifier.tell(ctx, notice{route: tr.Route(), text: phrase.Later("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, ts.o.State.Where(failed))})
+			ts.notifier.notify(ctx, notice{route: tr.Route(), text: phrase.Later("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, ts.o.State.Where(failed))})
 		}
 		return
 	default:
@@ -406,7 +406,7 @@ func (ts *Triggers) giveUp(ctx context.Context, name string, data []byte, why er
 
 // began notes that a trigger was set off. The turn may be over already.
 func (ts *Triggers) began(ctx context.Context, id string, at MS, d delivery) {
-	ts.note(ctx, id, func(t *Trigger) {
+	ts.record(ctx, id, func(t *Trigger) {
 		t.LastMessage, t.LastRunAtMS = Opt(text.Label(d.Content, 200)), at
 		if !t.ran(at) {
 			t.LastStatus, t.LastError = "queued", ""
@@ -424,7 +424,7 @@ func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	id, _, _ := strings.Cut(strings.TrimPrefix(in.ID, triggerPrefix), ":")
 	res := resultOf(out)
 	var say *notice
-	ts.note(ctx, id, func(t *Trigger) {
+	ts.record(ctx, id, func(t *Trigger) {
 		at := msOf(in.At)
 		t.LastStatus, t.LastError = Opt(res.status), Opt(res.err)
 		if say = nil; t.ran(at) {
@@ -440,12 +440,12 @@ func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 		}
 	})
 	if say != nil {
-		ts.notifier.tell(ctx, *say)
+		ts.notifier.notify(ctx, *say)
 	}
 }
 
-// note changes a trigger, if it is still there, about a turn of it.
-func (ts *Triggers) note(ctx context.Context, id string, fn func(*Trigger)) {
+// record changes a trigger, if it still exists, after one of its turns.
+func (ts *Triggers) record(ctx context.Context, id string, fn func(*Trigger)) {
 	if err := ts.edit(context.WithoutCancel(ctx), id, fn); err != nil && !errors.Is(err, ErrNoTrigger) {
 		ts.o.Log.ErrorContext(ctx, "a trigger could not be changed", "trigger", id, "err", err)
 	}

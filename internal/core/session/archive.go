@@ -137,7 +137,7 @@ func (s *Session) replace(b *batch) error {
 	b.commit()
 	fresh := b.j
 	fresh.bytesRead = s.j.bytesRead
-	if fresh.settle(ctx) != nil {
+	if fresh.recordState(ctx) != nil {
 		fresh.seen = store.Cursor{} // makes the next owner read the log
 	}
 	*s.j = *fresh

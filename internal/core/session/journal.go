@@ -215,12 +215,12 @@ func (j *journal) scan(in io.ReaderAt, from, to int64) error {
 		if err != nil {
 			return err
 		}
-		j.take(line)
+		j.apply(line)
 	}
 	return nil
 }
 
-func (j *journal) take(line diskio.Line) {
+func (j *journal) apply(line diskio.Line) {
 	if line.Offset < j.trusted && bytes.HasPrefix(line.Bytes, []byte(metadataStart)) {
 		return
 	}
@@ -257,8 +257,8 @@ func (j *journal) place(r *replay, at int64) {
 	j.drop(r.Index - j.first)
 }
 
-// settle notes what the log is after our own writes.
-func (j *journal) settle(ctx context.Context) error {
+// recordState remembers what the log is after our own writes.
+func (j *journal) recordState(ctx context.Context) error {
 	info, err := j.log.Info(ctx)
 	if err != nil || info.Size != j.size {
 		j.seen = store.Cursor{}

@@ -72,9 +72,9 @@ type Entry struct {
 	Inode  uint64    `json:"inode,omitempty"`
 	Born   int64     `json:"born,omitempty"` // of the folder, in nanoseconds; 0 is not known
 	Seen   time.Time `json:"first_seen,omitzero"`
-	// Taken says when the files of other programs, and of versions before, were
+	// Imported says when the files of other programs, and of versions before, were
 	// looked at and taken over, by kind. It happens once.
-	Taken map[string]time.Time `json:"taken,omitempty"`
+	Imported map[string]time.Time `json:"taken,omitempty"`
 	// Templates are the files that were given once, and what they were.
 	Templates map[string]string `json:"templates,omitempty"`
 }

@@ -60,7 +60,7 @@ func unpack(name string, data []byte) (*bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, b.finish()
+	return b, b.arrange()
 }
 
 // entry checks what zip and tar have in common; take is false for what is

@@ -104,7 +104,7 @@ func (s Parcel) read() (*bundle, error) {
 			return nil, err
 		}
 	}
-	return b, b.finish()
+	return b, b.arrange()
 }
 
 func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Installed, []Problem, error) {

@@ -192,14 +192,14 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 	case !confined:
 		return also("the command can reach any host")
 	}
-	if p.look(s); len(s.outside) == 0 || s.call.Ask == nil {
+	if p.inspect(s); len(s.outside) == 0 || s.call.Ask == nil {
 		return allow()
 	}
 	return verdict{action: ActionAsk, reason: phrase.Later("it runs or builds what came from outside"), byOutside: true}
 }
 
-// look finds out what a command is going to run that came from outside.
-func (p *Policy) look(s *subject) {
+// inspect finds out what a command is going to run that came from outside.
+func (p *Policy) inspect(s *subject) {
 	cmd := s.command()
 	if cmd == "" || p.Outside == nil || s.call.Ask == nil || !s.call.Tainted && (p.Contained == nil || p.Contained(s.call) == "") {
 		s.outside = nil

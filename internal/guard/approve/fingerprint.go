@@ -55,7 +55,7 @@ func (p *Policy) fingerprint(s *subject) (sum string, covers covered) {
 	if cmd := s.command(); cmd != "" {
 		dir := at(s.directory())
 		doc.Dir = &dir
-		p.look(s)
+		p.inspect(s)
 		doc.Outside = s.outside
 		parsed := parseCommand(cmd)
 		doc.Content, covers = p.contents(parsed, dir.Path)
@@ -117,7 +117,7 @@ func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 			continue
 		}
 		h := sha256.New()
-		note(h, info)
+		hashIdentity(h, info)
 		if info.Size() > left {
 			_, _ = io.WriteString(h, info.ModTime().String()) // a hash takes everything
 			out[name], cover.open = hex.EncodeToString(h.Sum(nil)), true
@@ -204,7 +204,8 @@ func (p *Policy) gitState(dir string) (string, bool) {
 	return "none", true
 }
 
-func note(h hash.Hash, info fs.FileInfo) {
+// hashIdentity adds what tells one file from another to a hash.
+func hashIdentity(h hash.Hash, info fs.FileInfo) {
 	dev, ino := identity(info)
 	b, _ := json.Marshal([]uint64{dev, ino, uint64(info.Size()), uint64(info.Mode())}) //nolint:gosec // sizes are not negative
 	_, _ = h.Write(b)

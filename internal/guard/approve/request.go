@@ -45,7 +45,7 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 			p.log(ctx, s, "denied", "too long to be shown", "")
 			return fail(tool.DeniedApproval, "this call needs the user's approval because %s, but it is too long to be shown in full. Split it into smaller calls.", reason)
 		}
-		answer, done := p.put(ctx, m, s, request{sum, text, reason, cover, p.detail(ctx, s, reason, cover)})
+		answer, done := p.askOnce(ctx, m, s, request{sum, text, reason, cover, p.detail(ctx, s, reason, cover)})
 		if done != nil || answer == no {
 			return done
 		}
@@ -70,8 +70,8 @@ type request struct {
 	detail    *bus.Detail
 }
 
-// put asks one question. A nil result with a yes goes on.
-func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (answer, *tool.Result) {
+// askOnce asks one question. A nil result with a yes goes on.
+func (p *Policy) askOnce(ctx context.Context, m *memory, s *subject, r request) (answer, *tool.Result) {
 	options := []string{string(yes), string(no)}
 	if r.cover.what != "" {
 		options = append(options, string(forTurn), string(forSession))

@@ -102,7 +102,7 @@ func (p *Policy) Server(setting string, allowed []httpsafe.HostRule) *httpsafe.A
 		}
 		var one httpsafe.Budget // what a server says again is counted again
 		cost, _ := one.Spend(use)
-		if err := p.day.take(ctx, setting, use.Class, cost); err != nil {
+		if err := p.day.spend(ctx, setting, use.Class, cost); err != nil {
 			return &httpsafe.BlockedError{Target: use.Host, Reason: "this server has sent as much to package hosts as it may in a day; list the host in " + setting}
 		}
 		return nil
@@ -334,7 +334,7 @@ func (u *user) spend(ctx context.Context, use httpsafe.Use) error {
 	}
 
 	for {
-		err := u.p.day.take(ctx, u.party(), use.Class, cost)
+		err := u.p.day.spend(ctx, u.party(), use.Class, cost)
 		if err == nil {
 			return nil
 		}

@@ -182,7 +182,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 		}
 	}
 	if len(changed) == 0 && len(b.gone) == 0 {
-		b.x.keepSources(b.db, b.rows)
+		b.x.cacheSources(b.db, b.rows)
 		return false, nil
 	}
 	if b.forgotten, err = b.x.readForgotten(ctx); err != nil {
@@ -193,7 +193,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 		return cmp.Or(cmp.Compare(c.kind, a.kind), c.info.Changed.Compare(a.info.Changed))
 	})
 	for _, s := range changed {
-		err := b.take(ctx, s)
+		err := b.index(ctx, s)
 		if errors.Is(err, errTimeout) {
 			behind = true
 			break
@@ -205,12 +205,12 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 	if err := b.flush(ctx); err != nil {
 		return false, err
 	}
-	b.x.keepSources(b.db, b.rows)
+	b.x.cacheSources(b.db, b.rows)
 	return behind, nil
 }
 
-// take reads what is new in a file.
-func (b *batch) take(ctx context.Context, s *source) error {
+// index reads what is new in a file.
+func (b *batch) index(ctx context.Context, s *source) error {
 	f, err := b.x.openSource(ctx, s.label)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the next update sees that it is gone
@@ -235,13 +235,13 @@ func (b *batch) take(ctx context.Context, s *source) error {
 	}
 	b.touched = append(b.touched, s)
 	if s.kind == kindNote {
-		return b.note(f, s)
+		return b.indexNote(f, s)
 	}
 	return b.log(ctx, f, s)
 }
 
-// note takes a memory file in, from the beginning.
-func (b *batch) note(f *opened, s *source) error {
+// indexNote indexes a memory file from the beginning.
+func (b *batch) indexNote(f *opened, s *source) error {
 	data, err := io.ReadAll(io.NewSectionReader(f, 0, maxNote))
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (b *batch) note(f *opened, s *source) error {
 	paragraphs(data, func(pos int, text string) {
 		b.add(s, Note, int64(pos), []byte(text), text)
 	})
-	s.settle(s.info.Size, nil)
+	s.setPosition(s.info.Size, nil)
 	return nil
 }
 
@@ -279,7 +279,7 @@ func (b *batch) log(ctx context.Context, f *opened, s *source) error {
 			return err
 		}
 	}
-	return s.settleAt(f)
+	return s.setPositionAt(f)
 }
 
 // pause writes a full batch and looks at the time.
@@ -294,7 +294,7 @@ func (b *batch) pause(ctx context.Context, f *opened, s *source) error {
 	if !full && !late {
 		return nil
 	}
-	if err := s.settleAt(f); err != nil {
+	if err := s.setPositionAt(f); err != nil {
 		return err
 	}
 	s.size = -1 // there is more: the next look must not take it for done
@@ -308,16 +308,16 @@ func (b *batch) pause(ctx context.Context, f *opened, s *source) error {
 	return nil
 }
 
-func (s *source) settleAt(f *opened) error {
+func (s *source) setPositionAt(f *opened) error {
 	tail := make([]byte, min(tailKept, s.pos))
 	if _, err := f.ReadAt(tail, s.pos-int64(len(tail))); err != nil {
 		return err
 	}
-	s.settle(s.pos, tail)
+	s.setPosition(s.pos, tail)
 	return nil
 }
 
-func (s *source) settle(pos int64, tail []byte) {
+func (s *source) setPosition(pos int64, tail []byte) {
 	s.pos, s.tail = pos, tail
 	s.ident, s.size, s.mtime = s.info.ID, s.info.Size, s.info.Changed.UnixNano()
 }
@@ -558,8 +558,8 @@ func (x *Index) readSources(ctx context.Context, db *sql.DB) (*sourceRows, error
 	return out, rows.Err()
 }
 
-// keepSources keeps the table for the next time.
-func (x *Index) keepSources(db *sql.DB, rows *sourceRows) {
+// cacheSources holds the table for the next update.
+func (x *Index) cacheSources(db *sql.DB, rows *sourceRows) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.db == db {

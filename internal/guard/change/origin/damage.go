@@ -159,7 +159,7 @@ func fill(one, other []stored, now time.Time) (lines []line, rest, otherRest []s
 	}
 	if lost { // last, so that the owner's word counts only if it is known to be later
 		lines = append(lines, remains(damaged.raw)...)
-		lines = append(lines, line{Op: opSettle, ID: newID(), From: 1, At: now.UnixNano(), Lost: true})
+		lines = append(lines, line{Op: opWindowMarked, ID: newID(), From: 1, At: now.UnixNano(), Lost: true})
 	}
 	return lines, rest, other[n:]
 }
@@ -185,7 +185,7 @@ func (s *Store) loadDamaged(ctx context.Context, one, two []byte) {
 	s.reset()
 	first, second := readCopy(one), readCopy(two)
 	for _, l := range mend(first, second, s.o.Now()) {
-		s.take(l)
+		s.applyLine(l)
 	}
 	if s.alone {
 		return // who works in that folder writes its record again

@@ -369,13 +369,13 @@ func (s *Store) Expect(paths ...string) error {
 
 // Mark records files as from outside, with the content they have now.
 func (s *Store) Mark(paths ...string) error {
-	return s.note(opMark, paths)
+	return s.record(opMark, paths)
 }
 
 // Trust records files as the owner's, with the content they have now. A folder
 // is trusted with everything in it.
 func (s *Store) Trust(paths ...string) error {
-	return s.note(opTrust, paths)
+	return s.record(opTrust, paths)
 }
 
 // Wrote records a file that the program itself wrote in a turn without outside
@@ -390,7 +390,7 @@ func (s *Store) Wrote(abs string) error {
 	if err != nil || !needed {
 		return err
 	}
-	return s.note(opTrust, []string{abs})
+	return s.record(opTrust, []string{abs})
 }
 
 // justWrote remembers a file that the program has just written; see justNow.
@@ -400,7 +400,7 @@ func (s *Store) justWrote(abs string) {
 	s.recent = append(s.recent, written{abs, now})
 }
 
-func (s *Store) note(op string, paths []string) error {
+func (s *Store) record(op string, paths []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follow(); err != nil {

@@ -61,7 +61,7 @@ func (s *Store) afterOf(p string, f *fileState) (state, []byte) {
 		return state{Kind: kindGone}, nil
 	}
 	defer sp.close()
-	st, data, _, err := s.area.look(sp)
+	st, data, _, err := s.area.inspect(sp)
 	if err != nil {
 		return state{Kind: kindShut}, nil
 	}

@@ -67,8 +67,8 @@ func (s *Store) said(place string, files []origin.Asks) []origin.Says {
 	return out
 }
 
-// putBack puts a content back, and where it comes from with it.
-func (s *Store) putBack(it item, put func() error) error {
+// restoreContent puts a content back, and where it comes from with it.
+func (s *Store) restoreContent(it item, put func() error) error {
 	if s.Origins == nil || it.want.Kind != kindFile && it.want.Kind != kindLink {
 		return put()
 	}

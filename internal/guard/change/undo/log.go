@@ -203,7 +203,7 @@ func (l *logFile) read(size int64) (damaged []span, err error) {
 		l.size = r.pos
 	}
 	if len(damaged) > 0 {
-		l.model.endDamage()
+		l.model.repairDamage()
 	}
 	return damaged, nil
 }

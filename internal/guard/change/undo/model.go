@@ -256,7 +256,7 @@ func (m *model) commandChanges(o *openCommand, now map[string]entry, fresh []del
 
 // olderThan reports whether a file certainly existed before t.
 func olderThan(e entry, t time.Time) bool {
-	return e.Ctime != 0 && e.Ctime < t.Add(-settled).UnixNano()
+	return e.Ctime != 0 && e.Ctime < t.Add(-provenAge).UnixNano()
 }
 
 // inodes are the files the workspace held when a command began.
