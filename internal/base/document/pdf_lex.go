@@ -73,7 +73,7 @@ func (l *lexer) byte() (byte, bool) {
 // back takes back the last byte; only once.
 func (l *lexer) back() { l.i-- }
 
-// offset is the position of the next byte.
+// offset returns the position of the next byte.
 func (l *lexer) offset() int64 { return l.base + int64(l.i) }
 
 func isSpace(c byte) bool {

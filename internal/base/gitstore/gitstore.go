@@ -132,7 +132,7 @@ type Commit struct {
 	written bool // its files are written after it
 }
 
-// Short is the form of a commit's id that people see.
+// Short returns the form of a commit's id that people see.
 func Short(id string) string {
 	if len(id) > 8 {
 		return id[:8]
@@ -184,5 +184,5 @@ func noRepo(err error) error {
 	return err
 }
 
-// Path is the folder of the repository, which the first commit makes.
+// Path returns the folder of the repository, which the first commit makes.
 func (s *Store) Path() string { return s.o.Dir }

@@ -284,7 +284,7 @@ func (r *repo) mkdir(name string) error { return r.root.MkdirAll(name, 0o700) }
 // maxPart bounds a file of a repository that is read as a whole, in bytes.
 const maxPart = 16 << 20
 
-// parentDir is the folder of a slash-separated path.
+// parentDir returns the folder of a slash-separated path.
 func parentDir(name string) string {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		return name[:i]

@@ -288,7 +288,7 @@ func before(s, o text.Span) bool {
 	return s.A1 <= o.A0 && (s.A0 != o.A0 || s.A1 != o.A1)
 }
 
-// bareLines are the lines of a text without their newlines.
+// bareLines returns the lines of a text without their newlines.
 func bareLines(data []byte) []string {
 	out := text.SplitLines(string(data))
 	for i, l := range out {

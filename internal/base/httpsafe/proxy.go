@@ -51,7 +51,7 @@ type HostRequest struct {
 	Exposes string
 }
 
-// String is the target as it is written in a URL.
+// String returns the target as it is written in a URL.
 func (r HostRequest) String() string { return net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port))) }
 
 // Access holds what one client of the proxy, a command or a server, may do.
@@ -191,7 +191,7 @@ func NewProxy(o ProxyOptions) (*Proxy, error) {
 	return p, err
 }
 
-// Certificate is the one that clients have to trust, as PEM.
+// Certificate returns the one that clients have to trust, as PEM.
 func (p *Proxy) Certificate() []byte { return p.authority.pem }
 
 // Close drops connections that are kept for later.

@@ -53,10 +53,10 @@ func NewCallback(host string, port int, path string) *Callback {
 	}
 }
 
-// Random is a text that cannot be guessed.
+// Random returns a text that cannot be guessed.
 func Random() string { return rand.Text() + rand.Text() }
 
-// Redirect is the address at which the browser ends.
+// Redirect returns the address at which the browser ends.
 func (c *Callback) Redirect() string { return c.redirect.String() }
 
 // State returns what the browser must bring along.

@@ -71,7 +71,7 @@ func (a Answer) Decode(into any) error {
 	return nil
 }
 
-// HostOf is the host of an address, for messages.
+// HostOf returns the host of an address, for messages.
 func HostOf(address string) string {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		return u.Host
@@ -312,7 +312,7 @@ func (t *transport) record(req *http.Request, resp *http.Response, body []byte) 
 	return &out
 }
 
-// explain is the error of a call: that of the transport if the server did not
+// explain returns the error of a call: that of the transport if the server did not
 // answer, else what it said.
 func (t *transport) explain(err error) error {
 	if _, broken := errors.AsType[*url.Error](err); broken || t.last == nil {

@@ -60,7 +60,7 @@ func recognize(english string, depth int) string {
 	return english
 }
 
-// whole is the translation of a sentence without arguments.
+// whole returns the translation of a sentence without arguments.
 func whole(english string) (string, bool) {
 	if zh, ok := fromEnglish()[english]; ok {
 		return zh, true

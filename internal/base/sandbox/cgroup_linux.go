@@ -24,7 +24,7 @@ import (
 // ownGroup is the group below the delegated one where the agent itself lives.
 const ownGroup = "nanobot"
 
-// delegatedGroup is the directory of the agent's own group, or empty.
+// delegatedGroup returns the directory of the agent's own group, or empty.
 func delegatedGroup() string {
 	data, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -134,7 +134,7 @@ type groupLimit struct {
 	optional   bool // not there in every kernel
 }
 
-// groupLimits are the settings of a command's group. Shared memory and files in
+// groupLimits returns the settings of a command's group. Shared memory and files in
 // memory count for the group that touched them first; there is no swap to hide
 // in. When memory runs out the whole command ends, not one process of it.
 func groupLimits(l Limits) []groupLimit {

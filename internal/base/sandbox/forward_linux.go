@@ -47,7 +47,7 @@ func certVariables() []string {
 	return append(out, "npm_config_audit=false") // it would send the list of packages
 }
 
-// systemCerts are the files that programs read certificates from.
+// systemCerts returns the files that programs read certificates from.
 func systemCerts() []string {
 	return []string{
 		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",

@@ -37,7 +37,7 @@ func (p *plan) limits(out *routine) {
 	}
 }
 
-// tasks is the number of processes and threads on the machine.
+// tasks returns the number of processes and threads on the machine.
 func tasks() int64 {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// firstChild is the oldest child of a process, 0 without.
+// firstChild returns the oldest child of a process, 0 without.
 func firstChild(pid int) int {
 	if list := children(pid); len(list) > 0 {
 		return list[0]

@@ -37,7 +37,7 @@ type place struct {
 	exact  bool // the source has no links on its way, and must have none when it is bound
 }
 
-// layout is the file system a command sees, parents before children, so that
+// layout returns the file system a command sees, parents before children, so that
 // the deeper entry of two wins.
 func (p *plan) layout() []place {
 	if p.places == nil {

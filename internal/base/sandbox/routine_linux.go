@@ -93,7 +93,7 @@ func (p *plan) listen(out *routine) {
 	}
 }
 
-// writable are the places that a command may change and others see. What lies
+// writable returns the places that a command may change and others see. What lies
 // below one of them is frozen with it, whatever its name has become by then.
 func (p *plan) writable() []string {
 	var out []string
@@ -149,7 +149,7 @@ func (p *plan) applyFilter(out *routine) {
 	out.run.add("apply", "the system call filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, hold(out, head))
 }
 
-// guarded are the agent and the helper, where neither a namespace nor
+// guarded returns the agent and the helper, where neither a namespace nor
 // Landlock keeps signals away from them.
 func (p *plan) guarded() []int {
 	if p.ABI >= scopedLandlock || p.ownFiles() {

@@ -121,7 +121,7 @@ func (s *watching) machine() (available, shared int64) {
 	return field(data, "MemAvailable:"), field(data, "Shmem:")
 }
 
-// field is a number of kilobytes in a list of the kernel, in bytes.
+// field returns a number of kilobytes in a list of the kernel, in bytes.
 func field(data []byte, name string) int64 {
 	i := bytes.Index(data, []byte(name))
 	if i < 0 {
@@ -297,7 +297,7 @@ func (w Watch) grown(fn func(path string, size int64)) {
 	}
 }
 
-// PrivateDirs are the private temporary directories that commands got since.
+// PrivateDirs returns the private temporary directories that commands got since.
 func PrivateDirs(since time.Time) []string {
 	list, err := filepath.Glob(filepath.Join(os.TempDir(), "nanobot-*"))
 	if err != nil {

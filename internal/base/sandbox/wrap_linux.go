@@ -93,7 +93,7 @@ func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 	return nil
 }
 
-// variants are the combinations worth trying, strongest first.
+// variants returns the combinations worth trying, strongest first.
 func variants() []means {
 	full := means{spaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | allSpaces, pidMax: countsPerSpace()}
 	out := []means{full}

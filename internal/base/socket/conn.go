@@ -143,7 +143,7 @@ func (c *Conn) fail(err error) {
 	_ = c.wire.Close()
 }
 
-// lost is the error of a connection that ended.
+// lost returns the error of a connection that ended.
 func (c *Conn) lost() error { return fmt.Errorf("%w: %w", ErrLost, context.Cause(c.life)) }
 
 // leave ends the connection and waits for everything of it. At the end of Run

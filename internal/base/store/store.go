@@ -125,7 +125,7 @@ type Log interface { //nolint:interfacebloat // seven ways to use one file
 	Close() error
 }
 
-// Under is the part of a store below a folder. Closing it does nothing.
+// Under returns the part of a store below a folder. Closing it does nothing.
 func Under(s Store, dir ...string) Store { return &under{s, path.Join(dir...)} }
 
 type under struct {

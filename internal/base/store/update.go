@@ -85,7 +85,7 @@ func jitter(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// Indented is the form of documents that people read.
+// Indented returns the form of documents that people read.
 func Indented(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	return append(data, '\n'), err

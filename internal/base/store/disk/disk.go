@@ -72,10 +72,10 @@ func Open(root string, log *slog.Logger) *Store {
 	}
 }
 
-// Where is the path of a name.
+// Where returns the path of a name.
 func (s *Store) Where(name string) string { return filepath.Join(s.root, filepath.FromSlash(name)) }
 
-// path is the file of a name. Names cannot leave the folder.
+// path returns the file of a name. Names cannot leave the folder.
 func (s *Store) path(name string) (string, error) {
 	if local := filepath.FromSlash(name); !filepath.IsLocal(local) || strings.ContainsRune(name, 0) {
 		return "", fmt.Errorf("%q cannot be a name in a store", name)
@@ -198,7 +198,7 @@ func openFile(p string, flags int) (f *os.File, fi os.FileInfo, err error) {
 	return f, fi, nil
 }
 
-// resolved is the file that a path leads to: one that people linked to another
+// resolved returns the file that a path leads to: one that people linked to another
 // place stays there.
 func resolved(p string) string {
 	if target, err := filepath.EvalSymlinks(p); err == nil {

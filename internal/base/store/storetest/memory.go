@@ -34,7 +34,7 @@ func Each(t *testing.T, test func(t *testing.T, open Open)) {
 	t.Run("memory", func(t *testing.T) { test(t, Memory()) })
 }
 
-// Memory is a driver without files, for tests: its places live as long as the
+// Memory returns a driver without files, for tests: its places live as long as the
 // Open.
 func Memory() Open {
 	var mu sync.Mutex

@@ -96,7 +96,7 @@ func (r *rig) log(s store.Store, name string) store.Log {
 	return l
 }
 
-// text is the whole log.
+// text returns the whole log.
 func (r *rig) text(l store.Log) string {
 	r.Helper()
 	info, err := l.Info(r.ctx)
