@@ -59,7 +59,7 @@ type Knower interface {
 	Completed(id string) bool
 }
 
-// FinalID is the ID of the final reply to a message, the same however often the
+// FinalID returns the ID of the final reply to a message, the same however often the
 // message is worked on.
 func FinalID(id string) string { return "final:" + id }
 

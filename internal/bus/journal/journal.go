@@ -89,7 +89,7 @@ const (
 	nameLock = "journal.lock"
 )
 
-// Damaged is the file below a data folder with lines that could not be used, "" if
+// Damaged returns the file below a data folder with lines that could not be used, "" if
 // there is none.
 func Damaged(data string) string {
 	file := filepath.Join(datadir.Bus.In(data), nameBad)

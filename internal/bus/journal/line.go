@@ -146,7 +146,7 @@ func mark(b *bytes.Buffer, kind, id string, part int) error {
 	return nil
 }
 
-// snapshot is a file with only what is left to do. The caller holds the lock.
+// snapshot returns a file with only what is left to do. The caller holds the lock.
 func (j *Journal) snapshot() ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"journal\":%d", version)
@@ -472,7 +472,7 @@ func (s *scanner) num() (n int64) {
 	return n
 }
 
-// tail is the rest of the line without the brace that closes it.
+// tail returns the rest of the line without the brace that closes it.
 func (s *scanner) tail() []byte {
 	n := len(s.rest) - 1
 	if !s.ok || n < 1 || s.rest[n] != '}' {

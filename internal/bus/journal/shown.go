@@ -84,7 +84,7 @@ func (s *shownAnswers) bound() {
 	}
 }
 
-// routes are the routes with something shown, the oldest first.
+// routes returns the routes with something shown, the oldest first.
 func (s *shownAnswers) routes() []bus.Route {
 	routes := slices.Collect(maps.Keys(s.by))
 	slices.SortStableFunc(routes, func(a, b bus.Route) int {

@@ -142,7 +142,7 @@ func (a *answer) read(ctx context.Context, body io.Reader, h http.Header, emit f
 	return nil
 }
 
-// firstByte is the first byte that is not white space; 0 at the end.
+// firstByte returns the first byte that is not white space; 0 at the end.
 func firstByte(br *bufio.Reader) (byte, error) {
 	for {
 		c, err := br.ReadByte()
@@ -355,7 +355,7 @@ func (a *answer) readWhole(r io.Reader, h http.Header, emit func(llm.Event) erro
 	return nil
 }
 
-// verbatim is the block as the server sent it, for continuing a paused answer;
+// verbatim returns the block as the server sent it, for continuing a paused answer;
 // nil if it has nothing that may be sent.
 func (b *block) verbatim() json.RawMessage {
 	switch b.kind {
@@ -385,7 +385,7 @@ func (b *block) verbatim() json.RawMessage {
 	return raw
 }
 
-// part is the block as the message remembers its place.
+// part returns the block as the message remembers its place.
 func (b *block) part() wire.Part {
 	switch b.kind {
 	case "text":
@@ -402,7 +402,7 @@ func (b *block) part() wire.Part {
 	return wire.Part{Kind: wire.RawPart}
 }
 
-// response is the finished answer. requestSize, in bytes, serves to estimate
+// response returns the finished answer. requestSize, in bytes, serves to estimate
 // the usage of servers that do not report it.
 func (a *answer) response(requestSize int) (*llm.Response, error) {
 	if a.stop == "model_context_window_exceeded" {

@@ -269,7 +269,7 @@ func (a *answer) whole(i int, c wholeBlock, emit func(llm.Event) error) error {
 	return nil
 }
 
-// response is the finished answer. requestSize, in bytes, serves to estimate
+// response returns the finished answer. requestSize, in bytes, serves to estimate
 // the usage if the server did not report it.
 func (a *answer) response(requestSize int) (*llm.Response, error) {
 	if err := a.failed(); err != nil {
@@ -313,7 +313,7 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 	return &llm.Response{Message: m, Finish: a.finishReason(m.ToolCalls), Usage: u}, nil
 }
 
-// stored is a thinking block as the message keeps it.
+// stored returns a thinking block as the message keeps it.
 func (b *block) stored() json.RawMessage {
 	if len(b.redacted) > 0 {
 		return wire.RedactedBlock(base64.StdEncoding.EncodeToString(b.redacted))
@@ -335,7 +335,7 @@ func (a *answer) counted() llm.Usage {
 	}
 }
 
-// failed is the error in a stop reason. A malformed answer may come out right
+// failed returns the error in a stop reason. A malformed answer may come out right
 // the next time; it counts as truncated, because then text that was already
 // shown may be taken back.
 func (a *answer) failed() error {
@@ -374,7 +374,7 @@ func (a *answer) finishReason(calls []llm.ToolCall) llm.Finish {
 	return f
 }
 
-// exception is an error inside the stream.
+// exception returns an error inside the stream.
 func (a *answer) exception(f frame) error {
 	w := plainError(nil, f.payload)
 	if f.exception != "" {
@@ -386,5 +386,5 @@ func (a *answer) exception(f frame) error {
 	return w.classified(a.classify, 0, nil)
 }
 
-// trimmed is a body without the white space around it.
+// trimmed returns a body without the white space around it.
 func trimmed(b []byte) string { return string(bytes.TrimSpace(b)) }

@@ -97,7 +97,7 @@ func (b *Breakers) save(ctx context.Context) {
 	}
 }
 
-// write is the document with what another process changed. A damaged one is
+// write returns the document with what another process changed. A damaged one is
 // kept beside.
 func (b *Breakers) write(ctx context.Context, old []byte) ([]byte, error) {
 	other, err := b.decode(ctx, old)

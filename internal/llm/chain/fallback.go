@@ -375,7 +375,7 @@ func complaint(k llm.Kind) string {
 	return "has a problem"
 }
 
-// final is the error of a request that no link answered.
+// final returns the error of a request that no link answered.
 func (run *fallbackRun) final() error {
 	e := run.last
 	switch {
@@ -410,7 +410,7 @@ func (run *fallbackRun) story() string {
 	return strings.Join(parts, ", ")
 }
 
-// refusal is the error of background work while all endpoints are left alone.
+// refusal returns the error of background work while all endpoints are left alone.
 // It is the kind of trouble that caused the pause that ends first.
 func (run *fallbackRun) refusal() *llm.Error {
 	var first pause

@@ -242,7 +242,7 @@ func (r *rotor) who() string {
 	return r.o.Provider
 }
 
-// exhausted is the error when no key is left to try. wait is the time until a
+// exhausted returns the error when no key is left to try. wait is the time until a
 // rate-limited key is ready, 0 if none is.
 func (r *rotor) exhausted(last *llm.Error, wait time.Duration) error {
 	switch {

@@ -134,7 +134,7 @@ func (t *turn) describe(r report) string {
 	}
 }
 
-// plainResult is the result of a tool without what only a model can use: notes
+// plainResult returns the result of a tool without what only a model can use: notes
 // in brackets, numbers of lines, labels.
 func plainResult(act action, s string) string {
 	if i := strings.LastIndex(s, "Exit code: "); act == actRun && i >= 0 {
@@ -165,7 +165,7 @@ func aside(act action, l string) bool {
 		act == actRead && strings.HasPrefix(l, "(") // how to read on
 }
 
-// unnumbered is a line without the number that read_file and grep put before
+// unnumbered returns a line without the number that read_file and grep put before
 // it.
 func unnumbered(l string) string {
 	rest := strings.TrimLeft(strings.TrimPrefix(l, ">"), " ")
@@ -179,7 +179,7 @@ func unnumbered(l string) string {
 	return l
 }
 
-// plainError is the first sentence of an error; what follows tells a model what
+// plainError returns the first sentence of an error; what follows tells a model what
 // to do.
 func plainError(s string) string {
 	s, _, _ = strings.Cut(strings.TrimPrefix(s, "Error: "), "\n")

@@ -153,7 +153,7 @@ func wordLen(s string) int {
 	return len(s)
 }
 
-// firstWords is the longest run of at most n leading words.
+// firstWords returns the longest run of at most n leading words.
 func firstWords(s string, n int) string {
 	end := 0
 	for w := range words(s) {

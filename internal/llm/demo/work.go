@@ -74,7 +74,7 @@ type argument struct {
 	value any
 }
 
-// callFor is the call a step needs after the outcomes it already has; an empty
+// callFor returns the call a step needs after the outcomes it already has; an empty
 // name means the step is complete.
 func (t *turn) callFor(st step, made []outcome) (string, []argument) {
 	if st.act == actNote {
@@ -137,7 +137,7 @@ func (t *turn) noteCall(st step, made []outcome) (string, []argument) {
 	}
 }
 
-// singleNote is the file of one note, where the usual file cannot be used.
+// singleNote returns the file of one note, where the usual file cannot be used.
 func (t *turn) singleNote(note string) string {
 	h := fnv.New32a()
 	h.Write([]byte(note))

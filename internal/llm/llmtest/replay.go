@@ -132,7 +132,7 @@ func (a Ask) apply(t *testing.T, req llm.Request, last *llm.Response) llm.Reques
 	return req
 }
 
-// stored is a message after a way through the session file.
+// stored returns a message after a way through the session file.
 func stored(t *testing.T, m llm.Message) llm.Message {
 	t.Helper()
 	line, err := json.Marshal(m)

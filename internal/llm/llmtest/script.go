@@ -136,7 +136,7 @@ func (s *Script) Left() int {
 	return len(s.steps)
 }
 
-// Peak is the largest number of requests that ran at the same time.
+// Peak returns the largest number of requests that ran at the same time.
 func (s *Script) Peak() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -354,7 +354,7 @@ func (o *ordinary) string() ([]byte, bool) {
 	return nil, false
 }
 
-// unescaped is the character that an escape stands for, 0 if it is not simple.
+// unescaped returns the character that an escape stands for, 0 if it is not simple.
 func unescaped(c byte) byte {
 	switch c {
 	case '"', '\\', '/':

@@ -102,7 +102,7 @@ func Known(name string) bool {
 	return ok
 }
 
-// ConfigName is the name that a provider has in the configuration, whichever
+// ConfigName returns the name that a provider has in the configuration, whichever
 // of its names is given; "" for one without a sign-in.
 func ConfigName(name string) string {
 	b, _ := find(name)
@@ -173,19 +173,19 @@ func userAgent(version string) string {
 	return "nanobot/" + version
 }
 
-// Name is the provider's name in the configuration, such as openai_codex.
+// Name returns the provider's name in the configuration, such as openai_codex.
 func (a *Account) Name() string { return a.brand.name }
 
-// Command is the provider's name on the command line, such as openai-codex.
+// Command returns the provider's name on the command line, such as openai-codex.
 func (a *Account) Command() string { return a.brand.command }
 
-// Display is the provider's name for people.
+// Display returns the provider's name for people.
 func (a *Account) Display() string { return a.brand.display }
 
 // Caution returns what a person should know before signing in, "" if nothing.
 func (a *Account) Caution() string { return a.brand.caution }
 
-// DefaultModel is the model to use when the user names none.
+// DefaultModel returns the model to use when the user names none.
 func (a *Account) DefaultModel() string { return a.brand.model }
 
 // BaseURL returns where the provider's API is found; for Codex what comes
@@ -236,7 +236,7 @@ func (a *Account) Check(ctx context.Context) error {
 	return err
 }
 
-// token is a token good for at least the next minute.
+// token returns a token good for at least the next minute.
 func (a *Account) token(ctx context.Context) (token, error) { return a.tokens.Get(ctx, "") }
 
 const (

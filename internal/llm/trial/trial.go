@@ -55,7 +55,7 @@ func New(model string, driver llm.Model, choice catalog.Choice, explain func(err
 	return t
 }
 
-// Choice is the model that is tried.
+// Choice returns the model that is tried.
 func (t *Trial) Choice() catalog.Choice { return t.choice }
 
 // Err says why the model gave no text; nil if it did.

@@ -294,7 +294,7 @@ func (w *errorBody) fields(m map[string]any) {
 	}
 }
 
-// firstText is the first value that holds words: a string, or the msg of a
+// firstText returns the first value that holds words: a string, or the msg of a
 // validation list.
 func firstText(vs ...any) string {
 	for _, v := range vs {

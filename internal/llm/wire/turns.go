@@ -223,7 +223,7 @@ func (p *planner) assistantParts(m *llm.Message) []Part {
 	return append(parts, calls...)
 }
 
-// spoken is the content of an assistant turn, where the protocol knows no images.
+// spoken returns the content of an assistant turn, where the protocol knows no images.
 func spoken(c llm.Content) []Part {
 	parts := ContentParts(nil, c)
 	for i, q := range parts {
@@ -302,7 +302,7 @@ func ContentParts(parts []Part, c llm.Content) []Part {
 	return parts
 }
 
-// sortedJSON is a block of no known type as text, the same for the same content.
+// sortedJSON returns a block of no known type as text, the same for the same content.
 func sortedJSON(raw json.RawMessage) string {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
