@@ -188,7 +188,7 @@ func kindOf(r rune) neighbour {
 	return otherChar
 }
 
-// emptyFlags are the assertions that hold between two characters.
+// emptyFlags returns the assertions that hold between two characters.
 func emptyFlags(before, after neighbour) syntax.EmptyOp {
 	var f syntax.EmptyOp
 	if before == lineBorder {

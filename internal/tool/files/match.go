@@ -125,7 +125,7 @@ func lineStarts(s string) []int {
 	}
 }
 
-// lineOf is the number, from 1, of the line a byte offset lies in.
+// lineOf returns the number, from 1, of the line a byte offset lies in.
 func lineOf(starts []int, pos int) int {
 	i, _ := slices.BinarySearch(starts, pos+1)
 	return i

@@ -115,12 +115,12 @@ func ParseServer(name string, raw json.RawMessage) (Server, []Warning, error) {
 	return s, append(warns, more...), err
 }
 
-// plainKey is a key without the differences between camelCase and snake_case.
+// plainKey returns a key without the differences between camelCase and snake_case.
 func plainKey(key string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(key))
 }
 
-// fields is the list of keys by their plain spelling.
+// fields returns the list of keys by their plain spelling.
 func (s *Server) fields() map[string]func(json.RawMessage) error {
 	return map[string]func(json.RawMessage) error{
 		"type":             into(&s.Type, "a string"),
@@ -316,7 +316,7 @@ func pathOf(raw string) string {
 	return u.Path
 }
 
-// origin is the part of a URL that may be shown and compared.
+// origin returns the part of a URL that may be shown and compared.
 func origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

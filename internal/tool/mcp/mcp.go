@@ -332,7 +332,7 @@ func (p *Pool) Missing() map[string]string {
 	return out
 }
 
-// Names are the tools that a server offers, as it calls them. It starts nothing.
+// Names returns the tools that a server offers, as it calls them. It starts nothing.
 func (p *Pool) Names(server string) []string {
 	var out []string
 	for _, s := range p.servers {

@@ -117,7 +117,7 @@ func (a *OAuth) entry(ctx context.Context, server, url string) (*oauthEntry, err
 	return e, err
 }
 
-// flight is the refresh that all callers of a server share.
+// flight returns the refresh that all callers of a server share.
 func (a *OAuth) flight(server, url string) *oauth.Source[oauthTokens] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,7 +216,7 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (oauthTokens, e
 	return fresh, nil
 }
 
-// use is a token that goes on the wire, made known before.
+// use returns a token that goes on the wire, made known before.
 func (a *OAuth) use(server string, t oauthTokens) httpsafe.Secret {
 	a.mu.Lock()
 	news := a.o.Known != nil && a.reported[server] != t.Access

@@ -171,7 +171,7 @@ func (f *oauthFlow) client(ctx context.Context, o LoginOptions) error {
 	})
 }
 
-// authorize is the address to open.
+// authorize returns the address to open.
 func (f *oauthFlow) authorize(state, verifier string) string {
 	c := f.entry.config()
 	c.Endpoint.AuthURL, c.Scopes = f.meta.AuthorizationEndpoint, strings.Fields(f.scope)

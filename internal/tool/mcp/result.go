@@ -52,7 +52,7 @@ func (c *collector) line(s string) {
 	c.text.WriteString(s)
 }
 
-// result is the finished result. All of it came from outside.
+// result returns the finished result. All of it came from outside.
 func (c *collector) result() tool.Result {
 	out := c.text.String()
 	if c.cut > 0 {

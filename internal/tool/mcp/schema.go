@@ -361,7 +361,7 @@ func (n *normaliser) required(list []any) []any {
 	return out
 }
 
-// property is the name a property is offered under. A replaced name ends in a
+// property returns the name a property is offered under. A replaced name ends in a
 // hash of the original, so one map serves all levels.
 func (n *normaliser) property(name string) string {
 	if plainProperty(name) {

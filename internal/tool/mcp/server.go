@@ -272,7 +272,7 @@ func (s *server) odd() func(string) {
 	}
 }
 
-// clean is an error in a form that may be shown to the model and to people:
+// clean returns an error in a form that may be shown to the model and to people:
 // one line, no credentials, nothing the server wrote at length.
 func (s *server) clean(err error) string {
 	if err == nil {

@@ -122,7 +122,7 @@ const stoppedByFileLimit = 128 + 25
 // file.
 const fileLimitUnit = 512
 
-// fileLimit is the size at which the kernel stops a file of a command that may
+// fileLimit returns the size at which the kernel stops a file of a command that may
 // add disk bytes, where the kernel knows such a limit.
 func fileLimit(disk int64) int64 { return max(disk/fileLimitUnit, 1) * fileLimitUnit }
 

@@ -179,7 +179,7 @@ func weigh(tag atom.Atom) int {
 	return 1
 }
 
-// neutral is the name of an element that means the same to readers but is not
+// neutral returns the name of an element that means the same to readers but is not
 // repeated by the parser.
 func neutral(tag atom.Atom, name string) string {
 	switch tag {

@@ -81,7 +81,7 @@ func (m *memory) hasSeen(raw string) bool {
 	return ok
 }
 
-// linkKey is a URL without what is not sent.
+// linkKey returns a URL without what is not sent.
 func linkKey(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
