@@ -56,7 +56,7 @@ func parseCommand(text string) command {
 	return c
 }
 
-// literal is a word without its quotes; known is false if a part of it is only
+// literal returns a word without its quotes; known is false if a part of it is only
 // decided when the command runs.
 func literal(w *syntax.Word) (text string, known bool) {
 	var b strings.Builder
@@ -161,7 +161,7 @@ func (c command) files() (names []string) {
 	return names
 }
 
-// implied are the files that the programs of a command read their orders from
+// implied returns the files that the programs of a command read their orders from
 // without being told.
 func (c command) implied() (names []string) {
 	for _, words := range c.simple {

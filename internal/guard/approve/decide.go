@@ -94,7 +94,7 @@ func ruleText(r Rule) string {
 // more readily. It names the way out, as the taint lasts.
 const afterOutside = "content from outside is in this conversation (until /new), and %s"
 
-// bySink is the table of mode auto.
+// bySink returns the table of mode auto.
 func (p *Policy) bySink(s *subject) verdict {
 	tainted := s.call.Tainted
 	switch s.tool.Sink {
@@ -237,7 +237,7 @@ func (p *Policy) isTarget(s *subject) bool {
 	return slices.Contains(p.Targets, to)
 }
 
-// rule is the first rule that matches a call, else the first that may: what
+// rule returns the first rule that matches a call, else the first that may: what
 // only the run decides does not outweigh a rule that names the call for sure.
 // Without questions only rules that deny count.
 func (p *Policy) rule(s *subject) (Rule, Match) {

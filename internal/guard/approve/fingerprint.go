@@ -140,7 +140,7 @@ func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 // maxScript is the largest script that is read for what it runs.
 const maxScript = 256 << 10
 
-// scriptFiles are the files that a shell script sources or runs by path. What
+// scriptFiles returns the files that a shell script sources or runs by path. What
 // is not a shell script has none.
 func scriptFiles(text []byte) []string {
 	head, _, _ := bytes.Cut(text, []byte("\n"))

@@ -129,7 +129,7 @@ func (p *Policy) unanswered(ctx context.Context, s *subject, reason phrase.Sente
 		reason, why, suggestRule(s))
 }
 
-// suggestRule is a rule that would allow the call next time.
+// suggestRule returns a rule that would allow the call next time.
 func suggestRule(s *subject) string {
 	match := ""
 	if cmd := strings.TrimSpace(s.command()); cmd != "" && len(cmd) <= 200 {

@@ -206,7 +206,7 @@ func (u *user) askMore(use httpsafe.Use, m more) error {
 	return nil
 }
 
-// detail is the call that wants to reach a host, part by part.
+// detail returns the call that wants to reach a host, part by part.
 func (u *user) detail(host string) *bus.Detail {
 	var in struct {
 		Command string `json:"command"`

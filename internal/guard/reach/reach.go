@@ -192,7 +192,7 @@ func (p *Policy) owners(r httpsafe.HostRequest) bool {
 	return covers(p.o.Allowed, r) || covers(p.kept, r)
 }
 
-// talk is the key of a conversation: an answer is worth something only for the
+// talk returns the key of a conversation: an answer is worth something only for the
 // person it came from.
 func talk(c tool.Call) string { return c.SessionKey + "\x00" + c.SenderID }
 

@@ -97,7 +97,7 @@ func (a stored) same(b stored) bool {
 	return !a.damaged && !b.damaged && bytes.Equal(withoutSum(a.raw), withoutSum(b.raw))
 }
 
-// withoutSum is a line as it was before it was sealed.
+// withoutSum returns a line as it was before it was sealed.
 func withoutSum(raw []byte) []byte {
 	body, sealed, _ := store.Unseal(raw)
 	if sealed {

@@ -330,7 +330,7 @@ func (s *Store) compact(ctx context.Context, log store.Log, copied int64) error 
 	return s.rewrite(ctx, log, copied, lines)
 }
 
-// snapshot is a record with only what still counts.
+// snapshot returns a record with only what still counts.
 func (s *Store) snapshot() []byte {
 	type numbered struct {
 		seq int

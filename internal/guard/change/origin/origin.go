@@ -198,7 +198,7 @@ func (s *Store) foreign(abs string) bool {
 	return last.foreign || s.inWindow(abs, name, last) || s.inPast(abs, name, last) || s.isKnown(abs, last)
 }
 
-// lookup is the latest entry about a path or a folder above it.
+// lookup returns the latest entry about a path or a folder above it.
 func (s *Store) lookup(name string) entry {
 	best := s.entries[name]
 	for dir := name; ; {
@@ -294,7 +294,7 @@ func (s *Store) ForeignSum(sum [sha256.Size]byte) bool {
 	return !s.trusts.has(sum) && slices.ContainsFunc(s.records(), func(r *Store) bool { return r.sums[sum] })
 }
 
-// Example is a file from outside that a command could read which sees dir, an
+// Example returns a file from outside that a command could read which sees dir, an
 // absolute path of the workspace or of a folder in it; "" if there is none.
 func (s *Store) Example(dir string) string {
 	s.mu.Lock()
@@ -454,7 +454,7 @@ func (s *Store) List() ([]string, error) {
 
 var errFolder = errors.New("a folder")
 
-// sumOf is the hash of a regular file; zero for one that is too large to be
+// sumOf returns the hash of a regular file; zero for one that is too large to be
 // told by its content.
 func sumOf(path string) (sum [32]byte, size int64, err error) {
 	tree, err := diskio.OpenTree(filepath.Dir(path))

@@ -283,7 +283,7 @@ func unkept(s state) string {
 	return "it is not a regular file"
 }
 
-// reason is an error in a few words for a report.
+// reason returns an error in a few words for a report.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, errOrigin):

@@ -230,7 +230,7 @@ func (l *logFile) mend(ctx context.Context, damaged []span) error {
 // nameDamaged is the file with damaged entries in the folder of a log.
 const nameDamaged = "log.bad"
 
-// Damaged is the file with entries that could not be used of a log that is kept
+// Damaged returns the file with entries that could not be used of a log that is kept
 // in a folder, "" if there is none.
 func Damaged(dir string) string {
 	file := filepath.Join(dir, nameDamaged)
@@ -392,7 +392,7 @@ func (s *scanner) resync(from int64) (int64, error) {
 	return s.size, nil
 }
 
-// line is the line at an offset without its newline, nil if it does not end.
+// line returns the line at an offset without its newline, nil if it does not end.
 func (s *scanner) line(at int64) ([]byte, error) {
 	for n := int64(512); ; n *= 4 {
 		chunk, err := s.bytes(at, min(n, s.size-at))

@@ -111,7 +111,7 @@ func (a *area) allowed(p string) error {
 	return nil
 }
 
-// abs is the absolute form of a path of the log.
+// abs returns the absolute form of a path of the log.
 func (a *area) abs(p string) string {
 	if filepath.IsAbs(p) {
 		return p
@@ -240,7 +240,7 @@ func (a *area) inspect(sp spot) (state, []byte, fs.FileInfo, error) {
 	return st, nil, info, nil
 }
 
-// plain is the state of a name as far as it shows without opening it.
+// plain returns the state of a name as far as it shows without opening it.
 func (a *area) plain(info fs.FileInfo) state {
 	mode := info.Mode()
 	switch {

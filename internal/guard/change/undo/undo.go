@@ -413,12 +413,12 @@ func callKey(c tool.Call) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// shown is a path as it is told to people.
+// shown returns a path as it is told to people.
 func shown(path string) string {
 	return text.Reveal(path, text.Prose)
 }
 
-// shown is a path of the log as it is told to people.
+// shown returns a path of the log as it is told to people.
 func (s *Store) shown(path string) string {
 	return shown(s.named([]string{path})[0])
 }
