@@ -95,7 +95,7 @@ type Open struct {
 	bus.Question
 }
 
-// OpenQuestions are those that turns of an agent wait on, the oldest first.
+// OpenQuestions returns those that turns of an agent wait on, the oldest first.
 func (a *Agent) OpenQuestions() []Open {
 	m, out := a.mailboxes, []Open{}
 	m.mu.Lock()

@@ -44,7 +44,7 @@ func runSkills(ctx context.Context, c *Call) (Reply, error) {
 	return Say(strings.TrimRight(b.String(), "\n")), nil
 }
 
-// reach is the conversation whose commands a person sees; "" is all, for owners.
+// reach returns the conversation whose commands a person sees; "" is all, for owners.
 func (c *Call) reach() string {
 	if c.owner() {
 		return ""
@@ -167,7 +167,7 @@ func runHistory(ctx context.Context, c *Call) (Reply, error) {
 	return Say(strings.Join(lines, "\n")), nil
 }
 
-// presets are the names that /model takes besides those of models.
+// presets returns the names that /model takes besides those of models.
 func (c *Call) presets() []string {
 	return append([]string{"default"}, c.agent.opts.Models.Presets...)
 }
@@ -255,7 +255,7 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	return Say(b.String()), nil
 }
 
-// conversationStatus is the part of /status about the conversation; sess is nil
+// conversationStatus returns the part of /status about the conversation; sess is nil
 // if there is none yet.
 func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) string {
 	var preset string

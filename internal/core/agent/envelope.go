@@ -34,7 +34,7 @@ func (a *Agent) newEnvelope(ctx context.Context, in bus.Inbound) *envelope {
 	return &envelope{in: in, key: a.engine.KeyOf(in), ctx: ctx, door: turn.NewOutgoing(a.opts.Secrets)}
 }
 
-// toReader is a context whose work speaks to the person who wrote a message.
+// toReader returns a context whose work speaks to the person who wrote a message.
 func (a *Agent) toReader(ctx context.Context, it *envelope) context.Context {
 	return phrase.InZone(phrase.With(ctx, it.in.Language), a.opts.Location)
 }

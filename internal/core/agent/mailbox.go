@@ -110,7 +110,7 @@ func (m *mailboxes) answer(it *envelope) (taken bool, open *bus.Question) {
 	return taken, open
 }
 
-// waiting is how many messages wait in a session.
+// waiting returns how many messages wait in a session.
 func (m *mailboxes) waiting(key string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +120,7 @@ func (m *mailboxes) waiting(key string) int {
 	return 0
 }
 
-// queued are the messages that wait in a session.
+// queued returns the messages that wait in a session.
 func (m *mailboxes) queued(act *actor) []*envelope {
 	m.mu.Lock()
 	defer m.mu.Unlock()

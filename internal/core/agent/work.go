@@ -111,7 +111,7 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	return t.Answer(ctx)
 }
 
-// around is what the turn of a message may use of its mailbox.
+// around returns what the turn of a message may use of its mailbox.
 func (a *Agent) around(act *actor, it *envelope) turn.Around {
 	return turn.Around{
 		More: func(most int) []turn.Message {

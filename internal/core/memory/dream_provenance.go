@@ -107,7 +107,7 @@ func hasWords(line string) bool {
 	return line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<!--") && strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
-// pairs are the pairs of neighbouring letters of a text, whatever its script.
+// pairs returns the pairs of neighbouring letters of a text, whatever its script.
 func pairs(s string) map[[2]rune]int {
 	out := map[[2]rune]int{}
 	prev := ' '
@@ -152,7 +152,7 @@ func contained(a, b string) float64 {
 	return float64(both) / float64(inA)
 }
 
-// bare is a line without its bullet and with single blanks.
+// bare returns a line without its bullet and with single blanks.
 func bare(line string) string {
 	return strings.ToLower(strings.Join(strings.Fields(strings.TrimLeft(strings.TrimSpace(line), "-*+• ")), " "))
 }
@@ -229,7 +229,7 @@ func (l *lookalikes) add(line string) {
 	l.sizes, l.both = append(l.sizes, size), append(l.both, 0)
 }
 
-// nearest is the index of the most similar line, the newest of several, and -1 if
+// nearest returns the index of the most similar line, the newest of several, and -1 if
 // none is near enough.
 func (l *lookalikes) nearest(line string) int {
 	clear(l.both)

@@ -255,7 +255,7 @@ func (h *History) readState(ctx context.Context) error {
 	return nil
 }
 
-// stateWithoutFile is the best guess about a lost state: what is known in
+// stateWithoutFile returns the best guess about a lost state: what is known in
 // memory, else the copy beside it. What the workspace says counts only for a
 // history that begins with it.
 func (h *History) stateWithoutFile(ctx context.Context) state {

@@ -45,7 +45,7 @@ func viewOf(s *session.Session) view {
 	return view{key: s.Key(), born: s.Created(), live: live, from: max(0, s.LastConsolidated()-first), dirty: ok && sum.Tainted}
 }
 
-// boundaries are the indices behind from where a conversation can be cut: a
+// boundaries returns the indices behind from where a conversation can be cut: a
 // user's message that begins a turn.
 func (v view) boundaries() []int {
 	var out []int
@@ -207,7 +207,7 @@ func (p passage) parts() []part {
 	return out
 }
 
-// turnAt are the records from i up to the next turn.
+// turnAt returns the records from i up to the next turn.
 func turnAt(recs []session.Record, i int) []session.Record {
 	end := i + 1
 	for end < len(recs) && !beginsTurn(&recs[end]) {
@@ -266,7 +266,7 @@ func worthKeeping(r *session.Record) bool {
 	return !r.Command && !r.Internal && !r.Interrupted && !r.Mark() && r.Role != llm.System && (r.Role != llm.ToolRole || !r.IsError)
 }
 
-// line is a record as a line of text, "" when it says nothing.
+// line returns a record as a line of text, "" when it says nothing.
 func line(r *session.Record) string {
 	body := r.Content.String()
 	if r.Runtime != nil {
@@ -292,7 +292,7 @@ func line(r *session.Record) string {
 	return head + ": " + text.CutMiddle(body, most)
 }
 
-// body is the text of a part within a number of tokens: the lines are cut
+// body returns the text of a part within a number of tokens: the lines are cut
 // shorter and shorter, and at last the middle is left out.
 func (p part) body(tokens int) string {
 	whole := strings.Join(p.lines, "\n")
@@ -312,7 +312,7 @@ func (p part) body(tokens int) string {
 	return whole
 }
 
-// raw is the part as it is kept when no model would summarise it.
+// raw returns the part as it is kept when no model would summarise it.
 func (p part) raw() string {
 	return fmt.Sprintf("[RAW] %d messages\n%s", p.count, strings.Join(p.lines, "\n"))
 }

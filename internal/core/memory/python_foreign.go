@@ -41,7 +41,7 @@ func TakeOver(ctx context.Context, o HistoryOptions) (int, error) {
 // leftSomething reports whether a workspace has a history.
 func leftSomething(workspace string) bool { return len(Leftovers(workspace)) > 0 }
 
-// Leftovers are the files with a history in a workspace.
+// Leftovers returns the files with a history in a workspace.
 func Leftovers(workspace string) []string {
 	tree, err := diskio.OpenTree(workspace)
 	if err != nil {
@@ -97,7 +97,7 @@ func (h *History) warnForeign(ctx context.Context, n int) {
 		"file", filepath.Join(h.o.Workspace, dirMirror, fileHistory), "entries", n)
 }
 
-// foreign are the entries in a copy that are not in the history.
+// foreign returns the entries in a copy that are not in the history.
 func (h *History) foreign(data []byte) []Entry {
 	if len(data) == 0 || bytes.HasPrefix(copied(h.entries), data) {
 		return nil

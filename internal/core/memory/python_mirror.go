@@ -181,7 +181,7 @@ func (m mirror) read(name string) []byte {
 	return data
 }
 
-// cursor is the number in a copy, if it is one.
+// cursor returns the number in a copy, if it is one.
 func (m mirror) cursor(name string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(string(m.read(name))), 10, 64)
 	return usable(n), err == nil && usable(n) == n

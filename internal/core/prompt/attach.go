@@ -67,7 +67,7 @@ func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []
 // rest is there for the asking.
 const inlineDocument = 8000
 
-// documentText is the beginning of an attached document, marked as what others
+// documentText returns the beginning of an attached document, marked as what others
 // wrote.
 func (p *Builder) documentText(ctx context.Context, path, name string) string {
 	fail := func(err error) string {

@@ -34,7 +34,7 @@ type Recall struct {
 	Window  int    // tokens of a prompt; 0 is not known
 }
 
-// Remembered is the part of the system prompt that belongs to a session: what
+// Remembered returns the part of the system prompt that belongs to a session: what
 // was taken in lately and Dream has not seen yet, of it and of the owner's other
 // sessions, and how the conversation went
 // before what is still in it. It changes only when those do. Outside means that
@@ -106,7 +106,7 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 	return strings.Join(parts, Divider), nil
 }
 
-// lines are the newest entries of a kind, within so many tokens.
+// lines returns the newest entries of a kind, within so many tokens.
 func (r *Recall) lines(ctx context.Context, most int, wanted func(memory.Entry) bool) (string, error) {
 	entries, err := r.History.Recent(ctx, recentEntries, wanted)
 	if err != nil {

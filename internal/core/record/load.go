@@ -37,7 +37,7 @@ type Exchange struct {
 	answer   answerLine
 }
 
-// response is the answer of an exchange, nil if there was none.
+// response returns the answer of an exchange, nil if there was none.
 func (e Exchange) response() *llm.Response {
 	if e.answer.Message == nil {
 		return nil

@@ -144,7 +144,7 @@ func deltas(kind llm.EventKind, s string, lens []int, yield func(llm.Event, erro
 	return s, true
 }
 
-// Tools are the recorded tools, answering with recorded results. A tool in builtin
+// Tools returns the recorded tools, answering with recorded results. A tool in builtin
 // lends its description and schema, so that a change of them is noticed; its
 // Run is never called. Names in except are left out: the agent has its own.
 func (p *Player) Tools(builtin []tool.Tool, except ...string) []tool.Tool {
@@ -196,7 +196,7 @@ func (p *Player) run(_ context.Context, c tool.Call) (tool.Result, error) {
 	return p.rec.Tools[next].Result, nil
 }
 
-// canonical is a JSON text without secrets, with sorted keys and no spaces.
+// canonical returns a JSON text without secrets, with sorted keys and no spaces.
 func canonical(s string, r *strings.Replacer) string {
 	var v any
 	s = scrubber{}.text(s)

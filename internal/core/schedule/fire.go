@@ -193,7 +193,7 @@ func (rs *runs) submit(ctx context.Context, in bus.Inbound) (err error) {
 	return err
 }
 
-// inbound is the message of a run, or the reason why there is nothing to do.
+// inbound returns the message of a run, or the reason why there is nothing to do.
 func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip string) {
 	p := j.State.Pending
 	in = bus.Inbound{
@@ -355,7 +355,7 @@ func (rs *runs) complete(ctx context.Context, id string, occurrence MS, res resu
 	rs.poke()
 }
 
-// results are those that could not be written yet, oldest first.
+// results returns those that could not be written yet, oldest first.
 func (rs *runs) results() []func(*table) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -45,7 +45,7 @@ const judgeWait = 2 * time.Minute
 // heartbeat works on the list in HEARTBEAT.md regularly.
 type heartbeat struct{ o *Options }
 
-// job is the protected job of the heartbeat; false if it is switched off.
+// job returns the protected job of the heartbeat; false if it is switched off.
 func (h *heartbeat) job() (System, bool) {
 	return System{
 		ID:      heartbeatID,

@@ -28,7 +28,7 @@ func msOf(t time.Time) MS {
 	return MS(t.UnixMilli())
 }
 
-// Time is the moment, zero when there is none.
+// Time returns the moment, zero when there is none.
 func (m MS) Time() time.Time {
 	if m == 0 {
 		return time.Time{}
@@ -276,7 +276,7 @@ func (j *Job) Broken() string {
 	return string(j.State.LastError)
 }
 
-// Session is the conversation the runs happen in: one of their own, so that
+// Session returns the conversation the runs happen in: one of their own, so that
 // what they see stays out of the chat.
 func (j *Job) Session() string { return idPrefix + j.ID }
 

@@ -129,7 +129,7 @@ func (s *jobStore) readCopy(ctx context.Context) (*jobCopy, error) {
 	return c, nil
 }
 
-// others are the jobs that another program added or changed: those that are
+// others returns the jobs that another program added or changed: those that are
 // neither what the store has nor what it wrote there last.
 func (c *jobCopy) others(ours *table) (out []*Job) {
 	for _, j := range c.jobs.own() {

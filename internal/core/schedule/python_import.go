@@ -150,7 +150,7 @@ func (x *takeover) jobs(ctx context.Context, data, good, actions []byte) error {
 	return st.tookActions(ctx, actions)
 }
 
-// own are the jobs of people.
+// own returns the jobs of people.
 func (t *table) own() []*Job {
 	return slices.DeleteFunc(slices.Clone(t.Jobs), func(j *Job) bool { return j.broken == nil && j.Protected() })
 }
@@ -240,7 +240,7 @@ func (x *takeover) deliveries(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Place is the part of a store that holds the jobs of a workspace.
+// Place returns the part of a store that holds the jobs of a workspace.
 func Place(s store.Store, workspaceID string) store.Store {
 	return store.Under(s, string(datadir.Cron), workspaceID)
 }

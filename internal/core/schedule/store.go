@@ -252,7 +252,7 @@ func (s *jobStore) save(ctx context.Context, t *table) error {
 	return s.mirror(ctx, t)
 }
 
-// encode is the table as its file holds it.
+// encode returns the table as its file holds it.
 func (t *table) encode() ([]byte, error) {
 	flat, err := writeObject((*plainTable)(t), t.extra)
 	if err != nil {
@@ -319,7 +319,7 @@ func (t *table) act(line []byte) error {
 	return nil
 }
 
-// newID is the first half of a random UUID, as the original makes them.
+// newID returns the first half of a random UUID, as the original makes them.
 func newID() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -62,7 +62,7 @@ func (t *Trigger) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// Route is the chat a trigger belongs to.
+// Route returns the chat a trigger belongs to.
 func (t *Trigger) Route() bus.Route {
 	return bus.Route{Channel: t.Channel, ChatID: t.ChatID, ThreadID: t.ThreadID}
 }
@@ -325,7 +325,7 @@ func (ts *Triggers) drain(ctx context.Context) (again time.Time) {
 	return again
 }
 
-// sooner is the earlier of two moments; zero is never.
+// sooner returns the earlier of two moments; zero is never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

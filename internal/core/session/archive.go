@@ -88,7 +88,7 @@ func (s *Session) compact() error {
 	return s.replace(b)
 }
 
-// rewrite is the log without its dead part.
+// rewrite returns the log without its dead part.
 func (s *Session) rewrite() (*batch, error) {
 	from := s.j.liveOffset(s.j.size)
 	fresh := &journal{key: s.j.key, name: s.j.name, log: s.j.log}

@@ -204,7 +204,7 @@ func (o oldLog) inspect() (oldLog, error) {
 	return o, err
 }
 
-// placeFor is the path of a key's log, and whether nothing is there yet.
+// placeFor returns the path of a key's log, and whether nothing is there yet.
 func (st *Store) placeFor(key string) (target string, free bool, err error) {
 	name, err := fileName(key)
 	if err != nil {
@@ -226,12 +226,12 @@ func (st *Store) placeFor(key string) (target string, free bool, err error) {
 	return target, false, nil
 }
 
-// suggestedKey is the key that v0.1.5 reads out of a file name.
+// suggestedKey returns the key that v0.1.5 reads out of a file name.
 func suggestedKey(name string) string {
 	return strings.Replace(strings.TrimSuffix(filepath.Base(name), suffixLog), "_", ":", 1)
 }
 
-// storedKey is the key a log says it belongs to, "" when it says nothing.
+// storedKey returns the key a log says it belongs to, "" when it says nothing.
 func storedKey(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -182,7 +182,7 @@ func (st *Store) compare(ctx context.Context, l oldLog) (Unimported, error) {
 	return u, nil
 }
 
-// all are the messages of a conversation, archived ones not.
+// all returns the messages of a conversation, archived ones not.
 func (st *Store) all(ctx context.Context, key string) (out []Record, err error) {
 	for r, err := range st.Records(ctx, key) {
 		if err != nil {

@@ -148,13 +148,13 @@ func Open(opt Options) (*Store, error) {
 	return st, nil
 }
 
-// Workspace is the workspace as the data folder knows it.
+// Workspace returns the workspace as the data folder knows it.
 func (st *Store) Workspace() *Workspace { return st.place }
 
 // Imported returns what this Open imported from older versions.
 func (st *Store) Imported() Imported { return st.imported }
 
-// Dir is the directory of the logs.
+// Dir returns the directory of the logs.
 func (st *Store) Dir() string { return st.dir }
 
 // Acquire gives the caller the session with this key, a new one when nothing

@@ -86,7 +86,7 @@ func Find(state store.Store, data, workspace string) (w *Workspace, ok bool, err
 	return w, true, nil
 }
 
-// Dir is the folder of this workspace below a folder of the data folder.
+// Dir returns the folder of this workspace below a folder of the data folder.
 func (w *Workspace) Dir(name string) string { return filepath.Join(w.Data, name, w.ID) }
 
 // Update changes the record of the workspace, while no other process does. What
@@ -328,7 +328,7 @@ func (w *Workspace) hint(t *table) {
 	}
 }
 
-// elsewhere is the workspace that conversations of this data folder belong to, if
+// elsewhere returns the workspace that conversations of this data folder belong to, if
 // the folder in use lies in the data folder as that one lay in another; "" otherwise.
 func (w *Workspace) elsewhere(t *table) string {
 	data, err := filepath.EvalSymlinks(w.Data)
@@ -463,7 +463,7 @@ func isWorkspaceID(id string) bool {
 	return err == nil && len(raw) == 16 && id == strings.ToLower(id)
 }
 
-// oldID is the id that versions before kept in the workspace; "" if there is none.
+// oldID returns the id that versions before kept in the workspace; "" if there is none.
 func oldID(workspace string) string {
 	tree, err := diskio.OpenTree(workspace)
 	if err != nil {

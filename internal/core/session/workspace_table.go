@@ -30,7 +30,7 @@ const (
 	markerCopy = ".workspace.json" // the whole record
 )
 
-// Known are the workspaces of a data folder, path by id. Those of a table that
+// Known returns the workspaces of a data folder, path by id. Those of a table that
 // cannot be read are not among them.
 func Known(state store.Store) map[string]string {
 	t, err := readTable(state)
@@ -44,7 +44,7 @@ func Known(state store.Store) map[string]string {
 	return out
 }
 
-// Unlisted are the folders of conversations that the table does not name. A
+// Unlisted returns the folders of conversations that the table does not name. A
 // table that cannot be read names none; the next start makes it again.
 func Unlisted(state store.Store, data string) ([]string, error) {
 	t, err := readTable(state)

@@ -329,7 +329,7 @@ func yamlLines(src string) (lines []yamlLine) {
 	return lines
 }
 
-// significant is the index of the first line that is neither blank nor a comment.
+// significant returns the index of the first line that is neither blank nor a comment.
 func significant(lines []yamlLine) int {
 	for i, l := range lines {
 		if !l.empty() {
@@ -376,7 +376,7 @@ func cutKey(s string) (key, rest string, ok bool) {
 	return strings.TrimSpace(key), stripLead(rest), true
 }
 
-// stripLead is a value without blanks around it; a comment is none.
+// stripLead returns a value without blanks around it; a comment is none.
 func stripLead(s string) string {
 	if s = strings.TrimSpace(s); strings.HasPrefix(s, "#") {
 		return ""

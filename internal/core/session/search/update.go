@@ -351,7 +351,7 @@ func (b *batch) add(s *source, role Role, pos int64, raw []byte, text string) {
 // perSecond is how many ids a second has before it borrows from the next.
 const perSecond = 1
 
-// idOf is the first id for a text of that time.
+// idOf returns the first id for a text of that time.
 func idOf(ms int64) int64 {
 	const begin = 1262304000 // 2010
 	return max(1, (ms/1000-begin)*perSecond)
@@ -482,7 +482,7 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// marks are the tokens by which documents are told apart that belong to one
+// marks returns the tokens by which documents are told apart that belong to one
 // conversation or scope. They cannot be typed: no text gives such a token. The
 // owner's documents bear no mark of a scope, so that there is nothing to
 // compare with where there is only one person.
@@ -499,14 +499,14 @@ const foreignMark = "\ue000x"
 func sessionMark(id int64) string { return "\ue000s" + strconv.FormatInt(id, 36) }
 func scopeMark(id int64) string   { return "\ue000c" + strconv.FormatInt(id, 36) }
 
-// nextFree is the first id behind taken that is not.
+// nextFree returns the first id behind taken that is not.
 func nextFree(ctx context.Context, tx *sql.Tx, taken int64) (int64, error) {
 	var id int64
 	err := tx.QueryRowContext(ctx, `SELECT d.id+1 FROM doc d WHERE d.id >= ? AND NOT EXISTS (SELECT 1 FROM doc e WHERE e.id = d.id+1) ORDER BY d.id LIMIT 1`, taken).Scan(&id)
 	return id, err
 }
 
-// nameID is the number of a conversation or scope.
+// nameID returns the number of a conversation or scope.
 func nameID(ctx context.Context, tx *sql.Tx, known map[string]int64, name string) (int64, error) {
 	if id, ok := known[name]; ok {
 		return id, nil
