@@ -30,7 +30,7 @@ var (
 	// ErrMoved says that a log has another length by now.
 	ErrMoved = errors.New("the log was changed by another process")
 	// ErrExists says that the name of an archive is taken by something else.
-	ErrExists = errors.New("the name is taken")
+	ErrExists = errors.New("the name is already in use")
 )
 
 // LockedError says that another holder has a lock.

@@ -359,7 +359,7 @@ func (f *found) outbound() (out bus.Outbound, err error) {
 		}
 	}
 	if err == nil && out.ID == "" {
-		err = errors.New("no id")
+		err = errors.New("journal entry without an id")
 	}
 	return out, err
 }

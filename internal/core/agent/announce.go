@@ -25,7 +25,7 @@ func (a *Agent) announce(ctx context.Context, in bus.Inbound) bool {
 		err = a.deliver(context.WithoutCancel(ctx), in)
 	}
 	if err != nil && !errors.Is(err, turn.ErrClosed) {
-		a.log.WarnContext(ctx, "announce a subagent", "message", in.ID, "err", err)
+		a.log.WarnContext(ctx, "cannot announce a subagent", "message", in.ID, "err", err)
 	}
 	return err == nil
 }

@@ -134,7 +134,7 @@ func (p *replyTo) complete(err error) {
 	p.mu.Unlock()
 	outs = p.outcome(outs, err)
 	if err := p.q.Complete(p.env.ctx, p.env.in.ID, outs...); err != nil {
-		p.a.log.Error("complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
+		p.a.log.Error("cannot complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
 	}
 	p.env.Emit(bus.Outbound{Kind: bus.Ended, Route: p.env.in.Route, Turn: p.result(err)}) // for marks beside the message, and for watchers
 	p.resolve(outs)

@@ -76,7 +76,7 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	}
 	defer func() {
 		if rerr := sess.Release(); rerr != nil {
-			a.log.ErrorContext(ctx, "release session", "session", it.key, "err", rerr)
+			a.log.ErrorContext(ctx, "cannot release a session", "session", it.key, "err", rerr)
 		}
 	}()
 	seen := it.in.ID != "" && sess.SeenInbound(it.in.ID)

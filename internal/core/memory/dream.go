@@ -187,10 +187,10 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 		return rep, err
 	}
 	if err := d.o.History.setDreamState(ctx, dreamState{LastRun: start, LastCommit: rep.Commit}); err != nil {
-		d.o.Log.WarnContext(ctx, "keep the state of the dream", "err", err)
+		d.o.Log.WarnContext(ctx, "cannot save the state of the dream", "err", err)
 	}
 	if err := d.o.History.compact(ctx); err != nil {
-		d.o.Log.WarnContext(ctx, "compact the history", "err", err)
+		d.o.Log.WarnContext(ctx, "cannot compact the history", "err", err)
 	}
 	if !manual && rep.Quarantined > 0 {
 		d.announce(ctx, len(waited))
@@ -240,7 +240,7 @@ func (d *Dream) enter(ctx context.Context) (leave func(), err error) {
 	}
 	return func() {
 		if err := release(); err != nil {
-			d.o.Log.WarnContext(ctx, "release the lock of the dream", "err", err)
+			d.o.Log.WarnContext(ctx, "cannot release the lock of the dream", "err", err)
 		}
 		<-d.turn
 	}, nil

@@ -94,7 +94,7 @@ func (d *Dream) removeJournal(ctx context.Context) {
 	if err := d.state().Remove(context.WithoutCancel(ctx), fileJournal); err != nil {
 		// Doing it once more does nothing, so this is not a failure of the
 		// run.
-		d.o.Log.WarnContext(ctx, "remove the journal of the dream", "err", err)
+		d.o.Log.WarnContext(ctx, "cannot remove the journal of the dream", "err", err)
 	}
 }
 

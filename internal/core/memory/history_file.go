@@ -90,7 +90,7 @@ func (h *History) update(ctx context.Context, fn func() error) error {
 		}
 		if _, err := h.writeCopies(ctx); err != nil {
 			// The entry is safe; the copy is made right on the next occasion.
-			h.o.Log.WarnContext(ctx, "copy the history into the workspace", "err", err)
+			h.o.Log.WarnContext(ctx, "cannot copy the history into the workspace", "err", err)
 		}
 		return nil
 	})
@@ -142,7 +142,7 @@ func (h *History) prepare(ctx context.Context) error {
 	}
 	h.opened = true
 	if _, err := h.writeCopies(ctx); err != nil {
-		h.o.Log.WarnContext(ctx, "copy the history into the workspace", "err", err)
+		h.o.Log.WarnContext(ctx, "cannot copy the history into the workspace", "err", err)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (h *History) rewrite(ctx context.Context, entries []Entry, change func(Entr
 	}
 	// The copy goes first: entries that only it has would look like another program's.
 	if err := h.copies.edit(change); err != nil {
-		h.o.Log.WarnContext(ctx, "change the copy of the history in the workspace", "err", err)
+		h.o.Log.WarnContext(ctx, "cannot change the copy of the history in the workspace", "err", err)
 	}
 	high := h.high() // the hint must not go back with what is dropped
 	if err := h.log.Replace(ctx, info.Size, render(entries)); err != nil {

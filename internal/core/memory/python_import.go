@@ -72,7 +72,7 @@ func (h *History) importOld(ctx context.Context) error {
 	h.read = store.Cursor{}
 	if fromText && len(entries) > 0 {
 		if err := h.copies.setOldAside(); err != nil {
-			h.o.Log.WarnContext(ctx, "rename the old history", "err", err)
+			h.o.Log.WarnContext(ctx, "cannot rename the old history", "err", err)
 		}
 	}
 	if len(entries) > 0 {

@@ -55,7 +55,7 @@ func (p *Builder) Remembered(ctx context.Context, r Recall) (own string, outside
 	r.Tainted = r.Tainted || outside
 	recent, err := r.recent(ctx, sum.Text, most)
 	if err != nil {
-		p.opts.Log.WarnContext(ctx, "read the history", "err", err)
+		p.opts.Log.WarnContext(ctx, "cannot read the history", "err", err)
 	}
 	if !ok {
 		return recent, outside

@@ -142,7 +142,7 @@ func (r *Recording) addLine(line []byte) error {
 	case "tool":
 		return r.addTool(line)
 	case "":
-		return errors.New("it does not say what it is")
+		return errors.New("a line of the recording without a type")
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 			}
 			if told != err.Error() { // not again every few seconds
 				told = err.Error()
-				s.Log.ErrorContext(ctx, "the jobs could not be looked at", "err", err)
+				s.Log.ErrorContext(ctx, "cannot read the jobs", "err", err)
 				s.notifier.notifyDamage(ctx, err)
 			}
 			wait = saveRetry

@@ -341,7 +341,7 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 	}
 	var f deliveryFile
 	if err := json.Unmarshal(data, &f); err != nil || f.Delivery.ID == "" {
-		ts.giveUp(ctx, name, data, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("no id"))))
+		ts.giveUp(ctx, name, data, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("it has no id"))))
 		return
 	}
 	d := f.Delivery

@@ -311,7 +311,7 @@ func (s *Session) Release() error {
 	}
 	if s.wasteful() {
 		if err := s.compact(); err != nil {
-			s.store.opt.Log.Warn("compact session", "session", s.j.key, "err", err)
+			s.store.opt.Log.Warn("cannot compact a session", "session", s.j.key, "err", err)
 		}
 	}
 	j := s.j

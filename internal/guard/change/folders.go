@@ -71,7 +71,7 @@ func (r *Record) label(ctx context.Context, f *folder) error {
 func (r *Record) known() []string {
 	entries, err := os.ReadDir(r.o.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.o.Log.Warn("look for logs of changed files", "err", err)
+		r.o.Log.Warn("cannot look for logs of changed files", "err", err)
 	}
 	var out []string
 	for _, e := range entries {

@@ -74,7 +74,7 @@ func (u *user) save(r httpsafe.HostRequest, entry string) {
 		return
 	}
 	if err := u.p.o.Keep(u.life, entry); err != nil {
-		u.p.o.Log.WarnContext(u.life, "keep an allowed host in the configuration", "host", entry, "err", err)
+		u.p.o.Log.WarnContext(u.life, "cannot save an allowed host in the configuration", "host", entry, "err", err)
 		u.p.allowInTalk(u.c, entry)
 		return
 	}

@@ -276,7 +276,7 @@ func (a *Account) renew(ctx context.Context, refused string) (token, error) {
 		return token{}, err
 	}
 	if err := a.store.save(ctx, next); err != nil {
-		a.log.WarnContext(ctx, "a renewed sign-in could not be kept and ends with this process", "provider", a.brand.name, "err", err)
+		a.log.WarnContext(ctx, "cannot save a renewed sign-in; it ends with this process", "provider", a.brand.name, "err", err)
 	}
 	return next, nil
 }

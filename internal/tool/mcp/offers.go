@@ -159,7 +159,7 @@ func (s *server) resources(ctx context.Context, cs *sdk.ClientSession) ([]offer,
 		return r.Resources, r.NextCursor, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list resources: %w", err)
+		return nil, fmt.Errorf("list resources of the MCP server: %w", err)
 	}
 	if cut {
 		s.log.WarnContext(ctx, "mcp server offers more resources than are taken; name the ones you want in enabledResources", "limit", limit)
@@ -210,7 +210,7 @@ func (s *server) prompts(ctx context.Context, cs *sdk.ClientSession) ([]offer, e
 		return r.Prompts, r.NextCursor, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list prompts: %w", err)
+		return nil, fmt.Errorf("list prompts of the MCP server: %w", err)
 	}
 	if cut {
 		s.log.WarnContext(ctx, "mcp server offers more prompts than are taken; name the ones you want in enabledPrompts", "limit", limit)

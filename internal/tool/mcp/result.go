@@ -151,7 +151,7 @@ func (c *collector) media(what string, data []byte, declared string) {
 	path, err := c.s.save(data, kind, declared)
 	switch {
 	case err != nil:
-		c.s.log.Warn("mcp media cannot be kept", "err", err)
+		c.s.log.Warn("mcp media cannot be saved", "err", err)
 	case path != "":
 		note += ", saved as " + path
 	}

@@ -158,7 +158,7 @@ func (s *server) serve(ctx context.Context, l *link) error {
 	s.version = l.session.InitializeResult().ProtocolVersion
 	s.mu.Unlock()
 	if err := s.relist(ctx, l); err != nil {
-		return fmt.Errorf("list its tools: %w", err)
+		return fmt.Errorf("list tools of the MCP server: %w", err)
 	}
 	s.pool.refresh() // before it is reported as ready
 	s.set(Ready, "", l)

@@ -240,7 +240,7 @@ func (sess *session) turnOver(log *slog.Logger) {
 		if errors.Is(err, sandbox.ErrWriting) {
 			cause = errStillWrote
 		} else if !sess.isOver() {
-			log.Warn("end a command whose turn is over", "command", text.Label(sess.launch.command, maxListedLength), "err", err)
+			log.Warn("cannot end a command whose turn is over", "command", text.Label(sess.launch.command, maxListedLength), "err", err)
 		}
 	}
 	sess.stop(cause)

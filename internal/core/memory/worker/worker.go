@@ -214,7 +214,7 @@ func (w *Worker) scan(ctx context.Context) {
 		return
 	}
 	if err := w.findLeft(ctx); err != nil && ctx.Err() == nil {
-		w.o.Log.WarnContext(ctx, "look for silent conversations", "err", err)
+		w.o.Log.WarnContext(ctx, "cannot look for silent conversations", "err", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func (w *Worker) scan(ctx context.Context) {
 func (w *Worker) findKept(ctx context.Context) {
 	names, err := w.o.Memory.Kept()
 	if err != nil {
-		w.o.Log.WarnContext(ctx, "look for conversations to take in", "err", err)
+		w.o.Log.WarnContext(ctx, "cannot look for conversations to take in", "err", err)
 	}
 	for _, name := range names {
 		w.addLeft(&job{id: keptPrefix + name, kept: name, due: w.o.Now().Add(quiet)})
@@ -366,7 +366,7 @@ func (w *Worker) work(s *started) {
 	w.over = nil
 	w.mu.Unlock()
 	if err != nil && !cancelled {
-		w.o.Log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)
+		w.o.Log.WarnContext(s.ctx, "cannot work on memory", "session", s.id, "err", err)
 		again = w.o.Now().Add(retryAfter)
 		if s.kept == "" && !s.whole {
 			again = time.Time{} // the next turn looks again

@@ -72,7 +72,7 @@ func (x *Index) Search(ctx context.Context, q Query) (Result, error) {
 			return Result{}, context.Cause(ctx)
 		}
 		// What is in the index can still be found.
-		x.opt.Log.WarnContext(ctx, "update the search index", "err", err)
+		x.opt.Log.WarnContext(ctx, "cannot update the search index", "err", err)
 		behind = true
 	}
 	var res Result

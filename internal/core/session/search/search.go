@@ -119,7 +119,7 @@ func (x *Index) Run(ctx context.Context, busy func() bool) {
 		}
 		behind, err := x.update(ctx, timeout)
 		if err != nil && ctx.Err() == nil {
-			x.opt.Log.WarnContext(ctx, "update the search index", "err", err)
+			x.opt.Log.WarnContext(ctx, "cannot update the search index", "err", err)
 		}
 		if behind && err == nil {
 			t.Reset(time.Since(begun) * time.Duration(rest))

@@ -193,7 +193,7 @@ func (s *Store) loadDamaged(ctx context.Context, one, two []byte) {
 
 	for i, lines := range [][]stored{first, second} {
 		if err := s.setAside(ctx, i, lines); err != nil {
-			s.o.Log.ErrorContext(ctx, "keep damaged lines of the record of outside files", "err", err)
+			s.o.Log.ErrorContext(ctx, "cannot save damaged lines of the record of outside files", "err", err)
 		}
 	}
 	s.o.Log.ErrorContext(ctx, "the record of outside files is damaged", "meaning", s.damageMeans(), "file", s.o.Store.Where(s.names[0]))

@@ -157,7 +157,7 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 	s.loaded = true
 	if !whole && !s.alone {
 		if err := unlessMoved(s.rewrite(ctx, log, int64(len(two)), s.snapshot())); err != nil {
-			s.o.Log.ErrorContext(ctx, "write the damaged record of outside files again", "err", err)
+			s.o.Log.ErrorContext(ctx, "cannot write the damaged record of outside files again", "err", err)
 		}
 	}
 	s.closeDead()

@@ -178,7 +178,7 @@ func (s *Store) Foreign(abs string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follow(); err != nil {
-		s.o.Log.Error("read the record of outside files; every file counts as one", "err", err)
+		s.o.Log.Error("cannot read the record of outside files; every file counts as one", "err", err)
 		return true
 	}
 	return s.foreign(abs)

@@ -121,7 +121,7 @@ func (s *Store) hold(ctx context.Context, create bool) (leave func(), err error)
 	}
 	return func() {
 		if err := lock.Unlock(); err != nil {
-			s.Log.ErrorContext(ctx, "unlock the undo store", "err", err)
+			s.Log.ErrorContext(ctx, "cannot unlock the undo store", "err", err)
 		}
 		<-s.slot
 	}, nil

@@ -172,7 +172,7 @@ func (s *Store) Before(ctx context.Context, t tool.Tool, c tool.Call) error {
 	}
 	if s.overfull() {
 		if err := s.shorten(ctx); err != nil { // the call is covered all the same
-			s.Log.WarnContext(ctx, "shorten the undo log", "err", err)
+			s.Log.WarnContext(ctx, "cannot shorten the undo log", "err", err)
 		}
 	}
 	return nil
