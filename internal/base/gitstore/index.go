@@ -261,7 +261,9 @@ func (r *repo) changes(old map[string]entry, files filesOf, odd map[string]bool)
 // advance makes a commit of a tree that is stored, points the branch to it and
 // brings the index up to date.
 func (s *Store) advance(ctx context.Context, r *repo, t *tip, c Commit) error {
-	c.Author, c.Email, c.Time = s.o.Name, s.o.Email, s.o.Now()
+	c.Author = s.o.Name
+	c.Email = s.o.Email
+	c.Time = s.o.Now()
 	if !t.id.zero() {
 		c.parents = []hash{t.id}
 	}

@@ -273,7 +273,7 @@ func ordinary(v string) string {
 		return "shorter than 8 characters"
 	}
 	var seen [256]bool
-	distinct, digits, lower, upper, other, separators := 0, 0, 0, 0, 0, 0
+	var distinct, digits, lower, upper, other, separators int
 	for i := range len(v) {
 		c := v[i]
 		if !seen[c] {

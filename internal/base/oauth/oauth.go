@@ -81,7 +81,9 @@ func HostOf(address string) string {
 
 // Do sends a request. An error means that there was no answer.
 func (w Wire) Do(ctx context.Context, r Request) (Answer, error) {
-	method, payload, kind := http.MethodPost, []byte(nil), "application/json"
+	method := http.MethodPost
+	var payload []byte
+	kind := "application/json"
 	switch body := r.Body.(type) {
 	case nil:
 		method, kind = http.MethodGet, ""

@@ -120,7 +120,9 @@ func (c *Conn) dial(ctx context.Context) error {
 		return dialError(t, res, err)
 	}
 	conn.SetReadLimit(c.o.MaxFrame)
-	c.ws, c.wire, c.hide = conn, below.wire, t.redactor()
+	c.ws = conn
+	c.wire = below.wire
+	c.hide = t.redactor()
 	return nil
 }
 

@@ -79,7 +79,9 @@ func (a *Agent) refused(it *envelope, open *bus.Question) error {
 	if open != nil {
 		out = bus.Outbound{Kind: bus.Notice, Text: phrase.In(it.in.Language, "The question is still open. It takes one of these answers: %s", strings.Join(open.Options, ", "))}
 	}
-	out.Route, out.ReplyTo, out.Meta = it.in.Route, it.in.Route.MessageID, it.in.Meta
+	out.Route = it.in.Route
+	out.ReplyTo = it.in.Route.MessageID
+	out.Meta = it.in.Meta
 	return a.mailboxes.spawn(func(context.Context) {
 		it.Emit(out)
 		it.Done(nil)

@@ -194,7 +194,9 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 		it := act.queue[0]
 		act.queue = act.queue[1:]
 		ctx, cancel := context.WithCancelCause(base)
-		act.current, act.cancel, act.turnEnd = it, cancel, make(chan struct{})
+		act.current = it
+		act.cancel = cancel
+		act.turnEnd = make(chan struct{})
 		it.began = time.Now()
 		it.touch()
 		m.mu.Unlock()

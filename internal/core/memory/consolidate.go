@@ -286,7 +286,9 @@ func (v view) wholeEnd(e Engine, last bool) int {
 		ends = append(ends, len(v.live))
 	}
 	room := e.room()
-	to, at, used := 0, v.from, 0
+	to := 0
+	at := v.from
+	used := 0
 	for _, end := range ends {
 		for ; at < end; at++ {
 			if worthKeeping(&v.live[at]) {
@@ -321,7 +323,10 @@ func (v view) fitEnd(p Prompt, first int, t Task, ratio float64) int {
 		return 0
 	}
 	target := int(float64(t.Budget) * ratio)
-	ends, removed, at, to := v.boundaries(), 0, 0, 0
+	ends := v.boundaries()
+	removed := 0
+	at := 0
+	to := 0
 	for _, end := range ends {
 		for at < len(p.Messages) && p.Origin[at] < first+end {
 			removed += p.Tokens[at]
@@ -343,7 +348,9 @@ func (v view) ownPrompt(p Prompt, first, to int, e Engine) (own *Prompt, count i
 	if len(parts) != 1 || parts[0].tainted || (passage{view: view{live: v.live}, to: to}).outside() {
 		return nil, 0
 	}
-	m, begin, used := 0, -1, p.Head
+	m := 0
+	begin := -1
+	used := p.Head
 	for m < len(p.Messages) && p.Origin[m] < first+to {
 		if begin < 0 && p.Origin[m] >= first+v.from {
 			begin = m

@@ -120,7 +120,9 @@ func (m *Memory) Forget(ctx context.Context, f *Occurrences) (out Forgotten, err
 		if n == 0 {
 			return e, true
 		}
-		entries, lines, e.Content = entries+1, lines+n, strings.TrimSpace(left)
+		entries++
+		lines += n
+		e.Content = strings.TrimSpace(left)
 		return e, e.Content != ""
 	})
 	if err != nil {

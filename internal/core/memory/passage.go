@@ -180,7 +180,9 @@ func (p passage) parts() []part {
 		}
 		return &out[i]
 	}
-	scope, sender, seen := "", "", false
+	scope := ""
+	sender := ""
+	seen := false
 	for i := range p.live[:p.to] {
 		r := &p.live[i]
 		if i == 0 || beginsTurn(r) {

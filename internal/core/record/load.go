@@ -206,7 +206,9 @@ func (r *Recording) addAnswer(line []byte) error {
 		return errors.New("its events do not add up to its text")
 	}
 	x := &r.Exchanges[l.N-1]
-	x.answer, x.Took, x.Answered = l, time.Duration(l.Millis)*time.Millisecond, l.Message != nil || l.Error != nil
+	x.answer = l
+	x.Took = time.Duration(l.Millis) * time.Millisecond
+	x.Answered = l.Message != nil || l.Error != nil
 	return nil
 }
 

@@ -325,7 +325,9 @@ func (a *answer) mark(kind string, n int) {
 func (w *Writer) answer(n int, a *answer, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a.line.Type, a.line.N, a.line.Millis = "answer", n, took.Milliseconds()
+	a.line.Type = "answer"
+	a.line.N = n
+	a.line.Millis = took.Milliseconds()
 	if a.left {
 		a.line.Error = &errorLine{Cancelled: true}
 	}

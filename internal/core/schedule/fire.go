@@ -308,7 +308,9 @@ func resultOf(out bus.Outbound) result {
 	case t.Error != "":
 		r.status, r.err = statusError, text.Label(t.Error, 500)
 	case t.Refused != "":
-		r.status, r.err, r.refused = statusError, "a call was refused: "+text.Label(t.Refused, 500), true
+		r.status = statusError
+		r.err = "a call was refused: " + text.Label(t.Refused, 500)
+		r.refused = true
 	}
 	return r
 }

@@ -82,7 +82,9 @@ func (p *planner) plan(j *Job, now time.Time) {
 	}
 	st.NextFor, st.NextRunAtMS = key, msOf(next)
 	if err != nil {
-		st.NextRunAtMS, st.LastStatus, st.LastError = 0, statusError, Opt(err.Error())
+		st.NextRunAtMS = 0
+		st.LastStatus = statusError
+		st.LastError = Opt(err.Error())
 	}
 }
 

@@ -51,7 +51,9 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 		}
 		// What was approved must be what runs.
 		if now, files := p.fingerprint(s); now != sum {
-			sum, covers, cover = now, files, p.coverage(s)
+			sum = now
+			covers = files
+			cover = p.coverage(s)
 			continue
 		}
 		p.sessions.remember(m, s, answer, sum, cover)

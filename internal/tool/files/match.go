@@ -235,7 +235,9 @@ func reindent(matched, old, repl string) string {
 	if len(have) != len(want) {
 		return repl
 	}
-	extra, missing, known := "", "", false
+	extra := ""
+	missing := ""
+	known := false
 	for i := range have {
 		if strings.TrimSpace(have[i]) == "" || strings.TrimSpace(want[i]) == "" {
 			continue

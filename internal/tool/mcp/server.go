@@ -211,7 +211,10 @@ func (s *server) connected(ctx context.Context, d time.Duration) (*link, error) 
 	defer t.Stop()
 	for {
 		s.mu.Lock()
-		l, st, reason, moved := s.link, s.state, s.reason, s.moved
+		l := s.link
+		st := s.state
+		reason := s.reason
+		moved := s.moved
 		s.mu.Unlock()
 		switch {
 		case l != nil:

@@ -368,7 +368,7 @@ func language(pre *html.Node, was []html.Attribute) {
 // of several short cells, as many in each or with headings.
 func data(table *html.Node) bool {
 	const maxColumns, maxCell = 40, 600
-	rows, wide, first := 0, 0, 0
+	var rows, wide, first int
 	headed, ragged := false, false
 	for n := range table.Descendants() {
 		switch n.DataAtom {

@@ -77,7 +77,9 @@ func (l *logFile) refresh() error {
 			return err
 		}
 		if l.seen != nil && os.SameFile(named, l.seen) && named.Size() == l.size && (l.own || named.ModTime().Equal(l.info.Changed)) {
-			l.seen, l.own, l.info.Changed = named, false, named.ModTime()
+			l.seen = named
+			l.own = false
+			l.info.Changed = named.ModTime()
 			return nil
 		}
 		if l.f != nil && (l.seen == nil || !os.SameFile(named, l.seen)) {
@@ -110,7 +112,9 @@ func (l *logFile) measure() error {
 	if err != nil {
 		return err
 	}
-	l.seen, l.size, l.own = fi, fi.Size(), false
+	l.seen = fi
+	l.size = fi.Size()
+	l.own = false
 	l.info = store.Info{Name: l.info.Name, ID: ident(fi), Size: fi.Size() - torn, Changed: fi.ModTime()}
 	return nil
 }

@@ -113,7 +113,9 @@ func (x *Index) Run(ctx context.Context, busy func() bool) {
 		case <-ctx.Done():
 			return
 		}
-		begun, timeout, rest := time.Now(), slice, 0
+		begun := time.Now()
+		timeout := slice
+		rest := 0
 		if busy() {
 			timeout, rest = busySlice, busyRest
 		}

@@ -319,7 +319,9 @@ func (s *source) setPositionAt(f *opened) error {
 
 func (s *source) setPosition(pos int64, tail []byte) {
 	s.pos, s.tail = pos, tail
-	s.ident, s.size, s.mtime = s.info.ID, s.info.Size, s.info.Changed.UnixNano()
+	s.ident = s.info.ID
+	s.size = s.info.Size
+	s.mtime = s.info.Changed.UnixNano()
 }
 
 // add puts a text into the batch.

@@ -68,7 +68,9 @@ func (l *logFile) close() error {
 		return nil
 	}
 	err := l.f.Close()
-	l.f, l.size, l.model = nil, 0, newModel()
+	l.f = nil
+	l.size = 0
+	l.model = newModel()
 	return err
 }
 
