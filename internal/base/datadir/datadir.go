@@ -266,7 +266,10 @@ func (e Entry) owns(path string) bool {
 		return false
 	}
 	stem := strings.TrimSuffix(base, filepath.Ext(base))
-	return strings.HasPrefix(pathBase, base+".") || strings.HasPrefix(pathBase, "."+base) || strings.HasPrefix(pathBase, stem+".") && e.Secret
+	if strings.HasPrefix(pathBase, base+".") || strings.HasPrefix(pathBase, "."+base) {
+		return true
+	}
+	return e.Secret && strings.HasPrefix(pathBase, stem+".")
 }
 
 func split(path string) (dir, base string) {

@@ -104,7 +104,10 @@ func sourcesOf(f finding, entries []Entry) (out []Origin, guessed bool) {
 // hasWords reports whether a line says something, and is not only form.
 func hasWords(line string) bool {
 	line = strings.TrimSpace(line)
-	return line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<!--") && strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "<!--") {
+		return false // a heading or a comment
+	}
+	return strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
 // pairs returns the pairs of neighbouring letters of a text, whatever its script.

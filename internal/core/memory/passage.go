@@ -265,7 +265,13 @@ func scopeOf(r *session.Record) string {
 // worthKeeping leaves out what is not part of what was said: commands, prompts
 // of ours, what recovery wrote, and errors.
 func worthKeeping(r *session.Record) bool {
-	return !r.Command && !r.Internal && !r.Interrupted && !r.Mark() && r.Role != llm.System && (r.Role != llm.ToolRole || !r.IsError)
+	switch {
+	case r.Command, r.Internal, r.Interrupted, r.Mark():
+		return false
+	case r.Role == llm.System:
+		return false
+	}
+	return r.Role != llm.ToolRole || !r.IsError
 }
 
 // line returns a record as a line of text, "" when it says nothing.

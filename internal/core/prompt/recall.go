@@ -83,7 +83,15 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 	// them anyway. In others they wait to be asked for, so that a new
 	// conversation begins clean.
 	own, err := r.lines(ctx, most, func(e memory.Entry) bool {
-		return e.Cursor > read && (r.Tainted || !e.Tainted) && e.Scope == r.Scope && r.sees(e.Session) && !strings.Contains(summary, e.Content)
+		switch {
+		case e.Cursor <= read:
+			return false // memory has it already
+		case e.Tainted && !r.Tainted:
+			return false
+		case e.Scope != r.Scope, !r.sees(e.Session):
+			return false
+		}
+		return !strings.Contains(summary, e.Content)
 	})
 	if err != nil {
 		return "", err

@@ -227,10 +227,15 @@ func (p *planner) guest() bool { return p.o.Guest.Takes != nil }
 // mine reports whether this Scheduler may touch a job. A run that a gateway
 // began is in its queue, and is left to the next one.
 func (p *planner) mine(j *Job) bool {
-	if j.broken != nil {
+	switch {
+	case j.broken != nil:
+		return false
+	case !p.guest():
+		return true
+	case j.Protected(), !p.o.Guest.Takes(j.Payload.Route()):
 		return false
 	}
-	return !p.guest() || !j.Protected() && p.o.Guest.Takes(j.Payload.Route()) && (j.State.Pending == nil || j.State.Pending.Guest)
+	return j.State.Pending == nil || j.State.Pending.Guest
 }
 
 // placed gives a new cron timing the zone of the configuration, so that it means

@@ -235,15 +235,25 @@ type idleCheck struct {
 	next time.Time
 }
 
+// holds reports whether the check is still good: the file is as it was, the clock
+// did not go back, and nothing is due.
+func (c idleCheck) holds(data []byte, now time.Time) bool {
+	if c.data == nil || !bytes.Equal(data, c.data) || now.Before(c.at) {
+		return false
+	}
+	return c.next.IsZero() || now.Before(c.next)
+}
+
 // idle reports whether there is nothing to do until next, as is usual. It
 // takes no lock, and does not even parse a file that is as it was.
 func (s *Scheduler) idle(ctx context.Context) (next time.Time, ok bool) {
 	data, ok := s.store.peek(ctx)
 	now := s.Now()
-	if r := s.lastIdle; !ok || r.data != nil && bytes.Equal(data, r.data) && !now.Before(r.at) && (r.next.IsZero() || now.Before(r.next)) {
+	if !ok || s.lastIdle.holds(data, now) {
 		s.lastIdle.at = now
-		return r.next, ok
+		return s.lastIdle.next, ok
 	}
+
 	s.lastIdle = idleCheck{}
 	t, err := decodeTable(data)
 	if err != nil {

@@ -90,7 +90,15 @@ func startsProgram(word string) bool {
 		return true
 	}
 	name, _, _ := strings.Cut(word, "=")
-	return strings.HasPrefix(name, "--") && (strings.Contains(name, "program") || strings.Contains(name, "exec") || strings.Contains(name, "command") || strings.HasSuffix(name, "-pack"))
+	if !strings.HasPrefix(name, "--") {
+		return false
+	}
+	for _, part := range []string{"program", "exec", "command"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, "-pack")
 }
 
 // runsOthers reports interpreters and wrappers: a yes to one says nothing about

@@ -132,8 +132,13 @@ func (p *Policy) read(s *subject) verdict {
 	}
 	for t := range s.texts() {
 		u, err := url.Parse(t)
-		if err != nil || u.Host == "" || !p.Suspicious(t) || seenHost(s.call, u.Hostname()) || p.Known != nil && p.Known(s.call, t) {
+		switch {
+		case err != nil, u.Host == "":
+			continue // not an address
+		case !p.Suspicious(t), seenHost(s.call, u.Hostname()):
 			continue
+		case p.Known != nil && p.Known(s.call, t):
+			continue // the model was given it as it is
 		}
 		return asks(afterOutside, phrase.Later("a long address at an unfamiliar host can carry text away"))
 	}
@@ -200,10 +205,16 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 
 // inspect finds out what a command is going to run that came from outside.
 func (p *Policy) inspect(s *subject) {
+	s.outside = nil
 	cmd := s.command()
-	if cmd == "" || p.Outside == nil || s.call.Ask == nil || !s.call.Tainted && (p.Contained == nil || p.Contained(s.call) == "") {
-		s.outside = nil
+	if cmd == "" || p.Outside == nil || s.call.Ask == nil {
 		return
+	}
+	if !s.call.Tainted {
+		contained := p.Contained != nil && p.Contained(s.call) != ""
+		if !contained {
+			return // nothing from outside could have reached what it runs
+		}
 	}
 	if !s.usualShell() {
 		cmd = "" // in a language that we do not read

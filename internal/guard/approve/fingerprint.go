@@ -144,16 +144,22 @@ const maxScript = 256 << 10
 // is not a shell script has none.
 func scriptFiles(text []byte) []string {
 	head, _, _ := bytes.Cut(text, []byte("\n"))
-	if len(text) > maxScript || bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(head, []byte("#!")) && !bytes.Contains(head, []byte("sh")) {
+	otherLanguage := bytes.HasPrefix(head, []byte("#!")) && !bytes.Contains(head, []byte("sh"))
+	if len(text) > maxScript || bytes.IndexByte(text, 0) >= 0 || otherLanguage {
 		return nil
 	}
+
 	var out []string
 	for _, words := range parseCommand(string(text)).simple {
-		switch name := filepath.Base(words[0]); {
-		case strings.Contains(words[0], "/"):
+		if strings.Contains(words[0], "/") {
 			out = append(out, words[0])
-		case (name == "." || name == "source" || name == "sh" || name == "bash" || name == "dash" || name == "zsh") && len(words) > 1 && !strings.HasPrefix(words[1], "-"):
-			out = append(out, words[1])
+			continue
+		}
+		switch filepath.Base(words[0]) {
+		case ".", "source", "sh", "bash", "dash", "zsh":
+			if len(words) > 1 && !strings.HasPrefix(words[1], "-") {
+				out = append(out, words[1])
+			}
 		}
 	}
 	return slices.DeleteFunc(out, func(name string) bool { return name == "" || len(name) > 4096 })

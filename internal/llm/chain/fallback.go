@@ -290,7 +290,8 @@ func (run *fallbackRun) next(ctx context.Context, i int, e *llm.Error) bool {
 	}
 	run.failures[i] = e
 	link := run.f.links[i]
-	if e.Kind == llm.ContextLength && run.shown == 0 {
+	switch {
+	case e.Kind == llm.ContextLength && run.shown == 0:
 		size := link.Window
 		if e.ContextLimit > 0 {
 			size = e.ContextLimit
@@ -301,7 +302,9 @@ func (run *fallbackRun) next(ctx context.Context, i int, e *llm.Error) bool {
 		if run.overflow == nil || !slices.ContainsFunc(run.f.links, func(l Link) bool { return l.Window > run.need }) {
 			return false
 		}
-	} else if !FallsBack(e) || run.shown == llm.TextDelta && e.Kind != llm.Timeout && e.Kind != llm.StreamTruncated {
+	case !FallsBack(e):
+		return false
+	case run.shown == llm.TextDelta && e.Kind != llm.Timeout && e.Kind != llm.StreamTruncated:
 		return false
 	}
 	run.f.log.WarnContext(ctx, "model failed, trying the next one", "model", link.Name, "kind", e.Kind, "session", run.req.SessionKey, "turn", run.req.TurnID, "err", e)

@@ -170,7 +170,12 @@ func sound(msgs []llm.Message, from int) bool {
 			calls, prev = calls[1:], m.Role
 			continue
 		}
-		if len(calls) > 0 || m.Role == prev || m.Role != llm.User && m.Role != llm.Assistant || prev == "" && m.Role == llm.Assistant {
+		switch {
+		case len(calls) > 0, m.Role == prev:
+			return false
+		case m.Role != llm.User && m.Role != llm.Assistant:
+			return false
+		case prev == "" && m.Role == llm.Assistant:
 			return false
 		}
 		for j, c := range m.ToolCalls {

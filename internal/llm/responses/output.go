@@ -113,7 +113,9 @@ func itemID(raw json.RawMessage) string {
 func (os *outputs) open(index int, raw json.RawMessage) *output {
 	id := itemID(raw)
 	for _, o := range os.list {
-		if index != nowhere && o.index == index && (o.id == id || o.id == "" || id == "") || id != "" && o.id == id {
+		sameID := id != "" && o.id == id
+		samePlace := index != nowhere && o.index == index
+		if sameID || samePlace && (o.id == "" || id == "") {
 			return o
 		}
 	}
@@ -163,8 +165,11 @@ func (os *outputs) match(place int, raw json.RawMessage) *output {
 		return os.list[i]
 	}
 	// Without places and ids the order must do.
-	if place < len(os.list) && it.ID == "" && os.list[place].index == nowhere && os.list[place].id == "" && (os.list[place].kind == it.Type || os.list[place].kind == "") {
-		return os.list[place]
+	if place < len(os.list) && it.ID == "" {
+		o := os.list[place]
+		if o.index == nowhere && o.id == "" && (o.kind == it.Type || o.kind == "") {
+			return o
+		}
 	}
 	return os.add(place, it.ID)
 }

@@ -65,6 +65,8 @@ func (l *logFile) Info(context.Context) (store.Info, error) {
 	return l.info, err
 }
 
+// refresh opens the file again if its name stands for another one, and measures it
+// if it changed.
 func (l *logFile) refresh() error {
 	for range 10 {
 		named, err := os.Stat(l.path)
@@ -76,13 +78,15 @@ func (l *logFile) refresh() error {
 		if err != nil {
 			return err
 		}
-		if l.seen != nil && os.SameFile(named, l.seen) && named.Size() == l.size && (l.own || named.ModTime().Equal(l.info.Changed)) {
+		sameFile := l.seen != nil && os.SameFile(named, l.seen)
+		sameTime := l.own || named.ModTime().Equal(l.info.Changed)
+		if sameFile && named.Size() == l.size && sameTime {
 			l.seen = named
 			l.own = false
 			l.info.Changed = named.ModTime()
 			return nil
 		}
-		if l.f != nil && (l.seen == nil || !os.SameFile(named, l.seen)) {
+		if l.f != nil && !sameFile {
 			l.drop()
 		}
 		if l.f == nil {
