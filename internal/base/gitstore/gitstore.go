@@ -40,13 +40,13 @@ type Options struct {
 	MaxCommits int
 
 	Now func() time.Time // time.Now if nil
-	Log *slog.Logger     // files that cannot be tracked are told here; nil is silent
+	Log *slog.Logger     // names files that cannot be tracked; nil is silent
 }
 
-// Writer writes files of the work tree, and knows where their contents come from.
+// Writer writes files of the work tree, and records where their contents come from.
 // Names are relative to it, with slashes. It follows no links.
 type Writer interface {
-	// Keeping is told of the content of a file before a version of it is kept.
+	// Keeping is called with the content of a file before a version of it is saved.
 	Keeping(name string, data []byte) error
 	// Write replaces a file or makes it, with its folder. from are contents that
 	// parts of data were taken from, besides what the file holds until now. An

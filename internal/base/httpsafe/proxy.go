@@ -61,7 +61,7 @@ type Access struct {
 	// is looked up, and may wait for a person. An error is a refusal whose text
 	// the client sees.
 	Decide func(ctx context.Context, r HostRequest) (Reach, error)
-	// Spend is told what is about to be sent, and may refuse it; nil allows all.
+	// Spend counts what is about to be sent, and may refuse it; nil allows all.
 	Spend func(ctx context.Context, u Use) error
 	// Contained reports, for each request, whether what the client says may be a
 	// stranger's words. Package hosts then serve it stored content only; nil never.

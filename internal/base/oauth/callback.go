@@ -87,7 +87,7 @@ func (c *Callback) Serve(ctx context.Context, ls ...net.Listener) (stop func()) 
 }
 
 // Wait returns the code that the browser brings, or the person in a pasted
-// line. note is told why a line is useless. Both may be nil.
+// line. note is called with the reason why a line is useless. Both may be nil.
 func (c *Callback) Wait(ctx context.Context, pasted func() <-chan string, note func(string)) (string, error) {
 	var lines <-chan string
 	if pasted != nil {

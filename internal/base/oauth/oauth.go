@@ -1,4 +1,4 @@
-// Package oauth is what every OAuth login here shares: at model providers, MCP
+// Package oauth makes the requests of every OAuth login: at model providers, MCP
 // servers, mail servers and cloud sign-in services. golang.org/x/oauth2 speaks
 // the protocol; this package adds our HTTP client with its address guard and
 // limits (Wire), errors that hold what a server said (RefusedError), the page

@@ -107,7 +107,7 @@ func continuesName(c byte) bool {
 }
 
 // droppable reports whether the unfinished tag that b consists of is long
-// enough to be no accident: "<" and "<th" are ordinary ends of a text.
+// enough not to be an accident: "<" and "<th" are ordinary ends of a text.
 func (t thinkTag) droppable(b []byte) bool {
 	if t.kind != tagPartial || len(b) == 0 {
 		return false

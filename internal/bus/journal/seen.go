@@ -132,7 +132,7 @@ func (s *seen) store(ctx context.Context, fl flushed) error {
 	return s.log.Append(ctx, info.Size, fl.data, true)
 }
 
-// stored is told that store worked.
+// stored counts what store has written.
 func (s *seen) stored(fl flushed) {
 	s.fresh = 0
 	if fl.whole {

@@ -225,7 +225,7 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	return Say(phrase.Of(ctx, "This conversation now uses %s%s.", rt.Display, how)), nil
 }
 
-// runStatus needs no session, so it answers although all slots are busy. What it
+// runStatus does not need the session, so it answers although all slots are busy. What it
 // says about the conversation is on disk, so that a new process knows it, too.
 func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	a, key := c.agent, c.env.key

@@ -59,7 +59,7 @@ type GuestOptions struct {
 	Leave func(in bus.Inbound)
 }
 
-// Observer is told how late a run began, and how one ended or why there was
+// Observer counts how late runs began, and how they ended or why there was
 // none. Its functions are for statistics, must not wait, and may be nil.
 type Observer struct {
 	Began func(late time.Duration)

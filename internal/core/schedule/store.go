@@ -25,8 +25,8 @@ type jobStore struct {
 	workspace string // "" is without a copy
 	log       *slog.Logger
 	now       func() time.Time
-	// repaired is told, after the transaction, where a damaged file was kept
-	// when the good copy took its place.
+	// repaired is called after the transaction with the name under which a damaged
+	// file was saved when the good copy replaced it.
 	repaired func(ctx context.Context, aside string)
 
 	mu     sync.Mutex // one transaction of this process at a time

@@ -1,4 +1,4 @@
-// Package change is where files of workspaces are changed.
+// Package change changes files of workspaces and records what turns changed.
 //
 // A Record is the one record of what the turns of an owner, or of a guest, did to
 // files, wherever they worked. It hides that each folder has a log of its own:

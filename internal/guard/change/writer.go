@@ -111,7 +111,7 @@ func (w *Writer) writeRecorded(written []origin.Written, put func(root *diskio.T
 	return record.Write(written, func() error { return w.in(put) })
 }
 
-// Keeping is told of a content of a file that is going to be kept, such as in a
+// Keeping records a content of a file that is going to be saved, such as in a
 // history of versions. What it says about the content then counts when it is
 // written again.
 func (w *Writer) Keeping(name string, data []byte) error {

@@ -1,5 +1,5 @@
-// Package image is the tool generate_image. It hides the protocols of the
-// services that make pictures, checks that what they return is a picture, and
+// Package image makes pictures, as the tool generate_image. It hides the protocols of
+// the services that make pictures, checks that what they return is a picture, and
 // stores it with a note of how it was made.
 package image
 

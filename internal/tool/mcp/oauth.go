@@ -24,8 +24,8 @@ type OAuthOptions struct {
 	Agent  string         // User-Agent
 	// Clients are the operator's own registrations, by the name of the server.
 	Clients map[string]Client
-	// Known is told every token before it is used, so that it can be kept out
-	// of texts; nil: it is not told.
+	// Known is called with every token before it is used, so that it can be taken
+	// out of texts; nil: it is not called.
 	Known func(name string, token httpsafe.Secret)
 	Now   func() time.Time
 	Log   *slog.Logger

@@ -57,8 +57,8 @@ type wire struct {
 	lost       chan struct{} // closed when nothing more can be read
 	reason     error         // set before
 	once       sync.Once
-	// version is told the protocol version the server chose. The SDK tells
-	// only connections of its own, and requests must name it.
+	// version is called with the protocol version the server chose. The SDK passes
+	// it only to connections of its own, and requests must name it.
 	version func(string)
 
 	mu       sync.Mutex

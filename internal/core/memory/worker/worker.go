@@ -385,7 +385,7 @@ func (w *Worker) jobDone() {
 	defer w.mu.Unlock()
 	select {
 	case w.waiting <- struct{}{}:
-	default: // no one waits, or the next look comes anyway
+	default: // Finish does not wait, or the next scan comes anyway
 	}
 }
 
