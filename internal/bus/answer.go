@@ -25,9 +25,15 @@ type Answer struct {
 	Remark     string `json:"remark,omitempty"` // for the model to read, with a no
 }
 
-// Takes reports whether an answer names this question.
-func (q *Question) Takes(a *Answer) bool {
-	return q != nil && a != nil && q.ID != "" && (a.QuestionID == q.ID || q.Code != "" && strings.EqualFold(a.QuestionID, q.Code))
+// IsAnsweredBy reports whether an answer names this question.
+func (q *Question) IsAnsweredBy(a *Answer) bool {
+	switch {
+	case q == nil, a == nil, q.ID == "":
+		return false
+	case a.QuestionID == q.ID:
+		return true
+	}
+	return q.Code != "" && strings.EqualFold(a.QuestionID, q.Code)
 }
 
 // Coded reads a text that names the question by its code: a word and the code,

@@ -67,7 +67,7 @@ func TestCoded(t *testing.T) {
 		t.Error("a question without a code")
 	}
 	var none *bus.Question
-	if _, ok := none.Coded("yes k7f2"); ok || none.Takes(&bus.Answer{}) || (&bus.Question{}).Takes(&bus.Answer{}) {
+	if _, ok := none.Coded("yes k7f2"); ok || none.IsAnsweredBy(&bus.Answer{}) || (&bus.Question{}).IsAnsweredBy(&bus.Answer{}) {
 		t.Error("no question takes an answer")
 	}
 }

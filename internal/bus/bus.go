@@ -20,7 +20,7 @@ func (r Route) SameChat(o Route) bool {
 	return r.Channel == o.Channel && r.ChatID == o.ChatID && r.ThreadID == o.ThreadID
 }
 
-// SessionKey is the conversation a route belongs to unless an Inbound overrides it.
+// SessionKey returns the conversation a route belongs to unless an Inbound overrides it.
 func (r Route) SessionKey() string { return r.Channel + ":" + r.ChatID }
 
 // Media is a reference to a file that came with or goes with a message. Path

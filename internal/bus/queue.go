@@ -54,12 +54,12 @@ type Knower interface {
 	// Known reports whether a message with this ID was accepted before, as far
 	// as is remembered.
 	Known(id string) bool
-	// Settled reports whether it was also completed and its final reply is
+	// Completed reports whether it was also completed and its final reply is
 	// delivered: nothing more comes of it by itself.
-	Settled(id string) bool
+	Completed(id string) bool
 }
 
-// FinalID is the ID of the final reply to a message, the same however often the
+// FinalID returns the ID of the final reply to a message, the same however often the
 // message is worked on.
 func FinalID(id string) string { return "final:" + id }
 

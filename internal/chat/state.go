@@ -47,7 +47,7 @@ func (s *State) Load(into any) error {
 		reflect.ValueOf(into).Elem().Set(fresh.Elem())
 		return nil
 	}
-	aside, err := store.KeepDamaged(context.Background(), s.store, s.name, data, time.Now())
+	aside, err := store.SaveDamaged(context.Background(), s.store, s.name, data, time.Now())
 	if err != nil {
 		return err
 	}

@@ -221,7 +221,7 @@ func (c *providerCommand) signIn(ctx context.Context, a *signin.Account, f login
 	defer cancel()
 	return a.Login(ctx, signin.Dialog{
 		Device: f.device, Pasted: func() <-chan string { return c.lines(ctx) },
-		Tell: func(s signin.Step) { c.signins.showStep(ctx, s, f.stay) },
+		Notify: func(s signin.Step) { c.signins.showStep(ctx, s, f.stay) },
 	})
 }
 

@@ -68,8 +68,8 @@ func (c *mcpCommand) login(ctx context.Context, name string, f mcpLoginFlags) er
 	defer cancel()
 	o := mcp.LoginOptions{
 		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return c.lines(ctx) },
-		Note: func(text string) { fmt.Fprintln(c.Out, text) },
-		Tell: func(address string) {
+		Notify: func(text string) { fmt.Fprintln(c.Out, text) },
+		ShowAddress: func(address string) {
 			c.say("Open this address in a browser:\n\n  %s\n\n", address)
 			c.say("If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
 			if !f.stay && c.hasBrowser() {

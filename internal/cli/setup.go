@@ -387,7 +387,7 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 	}
 	st, err := a.Login(ctx, signin.Dialog{
 		Device: !s.hasBrowser(),
-		Tell:   func(step signin.Step) { s.signins.showStep(ctx, step, false) },
+		Notify: func(step signin.Step) { s.signins.showStep(ctx, step, false) },
 	})
 	if err != nil {
 		if ctx.Err() == nil {

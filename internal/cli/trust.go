@@ -55,7 +55,7 @@ func (c *trustCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := rec.Settle(ctx); err != nil {
+	if err := rec.MarkEnded(ctx); err != nil {
 		return err
 	}
 	if len(args) == 0 {

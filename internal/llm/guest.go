@@ -6,7 +6,7 @@ import "strings"
 // the owner.
 const guestPrefix = "guest:"
 
-// GuestSource is the Source of requests of a guest or group chat.
+// GuestSource returns the Source of requests of a guest or group chat.
 func GuestSource(name string) string { return guestPrefix + name }
 
 // IsGuest reports whether a request was caused by others than the owner.

@@ -200,13 +200,13 @@ func (e *FatalError) Error() string { return e.Err.Error() }
 // Unwrap makes the cause visible to errors.Is.
 func (e *FatalError) Unwrap() error { return e.Err }
 
-// Text is a successful result.
+// Text returns a successful result.
 func Text(s string) Result { return Result{Content: llm.Text(s)} }
 
-// Textf is a successful result with formatting.
+// Textf returns a successful result with formatting.
 func Textf(format string, args ...any) Result { return Text(fmt.Sprintf(format, args...)) }
 
-// Fail is an error result for the model. The text says what is wrong and what to do.
+// Fail returns an error result for the model. The text says what is wrong and what to do.
 func Fail(code Code, format string, args ...any) Result {
 	return Result{Content: llm.Text("Error: " + fmt.Sprintf(format, args...)), IsError: true, Code: code}
 }
@@ -233,7 +233,7 @@ func Func[In any](t Tool, fn func(ctx context.Context, c Call, in In) (Result, e
 	return t
 }
 
-// PathArg is a Tool.Paths for tools that change the one file named by a
+// PathArg returns a Tool.Paths for tools that change the one file named by a
 // string parameter.
 func PathArg(name string) func(json.RawMessage) []string {
 	return func(input json.RawMessage) []string {

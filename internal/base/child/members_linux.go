@@ -10,7 +10,7 @@ import (
 // CanSee says that other processes can be looked at.
 const CanSee = true
 
-// Members are the processes as they are now: those of the session, and whatever
+// Members returns the processes as they are now: those of the session, and whatever
 // descends from them.
 func (k *Kin) Members() []int {
 	entries, err := os.ReadDir("/proc")

@@ -56,7 +56,7 @@ func Parse(s string) (*Expr, error) {
 	return e, nil
 }
 
-// Daily is the expression of a time of day.
+// Daily returns the expression of a time of day.
 func Daily(hour, minute int) *Expr {
 	return &Expr{
 		sec: 1, min: 1 << minute, hour: 1 << hour, month: 1<<13 - 2,

@@ -9,7 +9,7 @@ import (
 // eight years away.
 const searchYears = 9
 
-// Next is the first occurrence after t in the zone of loc, zero when there is
+// Next returns the first occurrence after t in the zone of loc, zero when there is
 // none.
 //
 // A time of day that the change to summer time leaves out happens as much
@@ -124,7 +124,7 @@ func nearestWorkday(y int, m time.Month, d int) int {
 	return d
 }
 
-// nextIn is the first occurrence after t among the times of one civil day.
+// nextIn returns the first occurrence after t among the times of one civil day.
 func (e *Expr) nextIn(day int, t time.Time, loc *time.Location) (best time.Time, steady bool) {
 	wall := int64(day) * 86400 // as if the zone were UTC
 	offset, steady := steadyOffset(wall, loc)
@@ -171,7 +171,7 @@ func offsetAt(unix int64, loc *time.Location) int64 {
 	return int64(off)
 }
 
-// steadyOffset is the offset of a civil day and of the days around it, if the
+// steadyOffset returns the offset of a civil day and of the days around it, if the
 // clock is not moved in that time.
 func steadyOffset(wall int64, loc *time.Location) (int64, bool) {
 	off := offsetAt(wall, loc)
@@ -179,7 +179,7 @@ func steadyOffset(wall int64, loc *time.Location) (int64, bool) {
 	return off, (start.IsZero() || start.Unix() < wall-86400) && (end.IsZero() || end.Unix() > wall+3*86400)
 }
 
-// instants are the moments at which clocks in loc show a civil time and the
+// instants returns the moments at which clocks in loc show a civil time and the
 // expression is meant to happen.
 func (e *Expr) instants(wall int64, loc *time.Location) []time.Time {
 	before, after := offsetAt(wall-86400, loc), offsetAt(wall+86400, loc)

@@ -63,12 +63,12 @@ const (
 	PushKeys Name = WebUI + "/push.json"
 )
 
-// In is the path of a name below a folder.
+// In returns the path of a name below a folder.
 func (n Name) In(dir string, more ...string) string {
 	return filepath.Join(append([]string{dir, filepath.FromSlash(string(n))}, more...)...)
 }
 
-// top is the first part of a name.
+// top returns the first part of a name.
 func (n Name) top() Name {
 	top, _, _ := strings.Cut(string(n), "/")
 	return Name(top)
@@ -266,7 +266,10 @@ func (e Entry) owns(path string) bool {
 		return false
 	}
 	stem := strings.TrimSuffix(base, filepath.Ext(base))
-	return strings.HasPrefix(pathBase, base+".") || strings.HasPrefix(pathBase, "."+base) || strings.HasPrefix(pathBase, stem+".") && e.Secret
+	if strings.HasPrefix(pathBase, base+".") || strings.HasPrefix(pathBase, "."+base) {
+		return true
+	}
+	return e.Secret && strings.HasPrefix(pathBase, stem+".")
 }
 
 func split(path string) (dir, base string) {
@@ -282,7 +285,7 @@ func Own(top string) bool {
 	return ok && e.Name != Workspace && e.Name != Memory && e.Name != Cron
 }
 
-// Closed are the names at the top of the data folder that no tool may touch.
+// Closed returns the names at the top of the data folder that no tool may touch.
 func Closed() []Name {
 	return Select(Data(), func(e Entry) bool { return e.Access == None && e.Name == e.Name.top() })
 }
@@ -290,7 +293,7 @@ func Closed() []Name {
 // FollowedFiles become part of prompts, or make turns begin.
 func FollowedFiles() []string { return followed(false) }
 
-// FollowedFolders are those whose content does.
+// FollowedFolders returns those whose content does.
 func FollowedFolders() []string { return followed(true) }
 
 func followed(folders bool) []string {
@@ -303,7 +306,7 @@ func followed(folders bool) []string {
 	return out
 }
 
-// WorkspaceFolders are the folders of ours in a workspace, where people and
+// WorkspaceFolders returns the folders of ours in a workspace, where people and
 // projects do not work.
 func WorkspaceFolders() []string {
 	var out []string
@@ -315,7 +318,7 @@ func WorkspaceFolders() []string {
 	return out
 }
 
-// Kept are the names in a workspace that only we write.
+// Kept returns the names in a workspace that only we write.
 func Kept() []Name {
 	return Select(inWorkspace(), func(e Entry) bool { return e.Kept })
 }

@@ -201,7 +201,7 @@ func (z *archive) wrap(err error) error {
 	return problem(errMalformed, "a part cannot be decompressed: %v", err)
 }
 
-// attr is the value of an attribute, by name without prefix.
+// attr returns the value of an attribute, by name without prefix.
 func attr(e xml.StartElement, name string) string {
 	for _, a := range e.Attr {
 		if a.Name.Local == name {
@@ -211,7 +211,7 @@ func attr(e xml.StartElement, name string) string {
 	return ""
 }
 
-// prefixed is the value of an attribute whose name has a prefix, such as r:id
+// prefixed returns the value of an attribute whose name has a prefix, such as r:id
 // beside a plain id.
 func prefixed(e xml.StartElement, name string) string {
 	for _, a := range e.Attr {

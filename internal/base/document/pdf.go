@@ -205,7 +205,7 @@ func (d *pdf) objectAt(at int64) (num int, o object, err error) {
 		o = d.crypt.inside(o, of, 0)
 	}
 	if sd, ok := o.(dict); ok {
-		if t, err := l.take(0); err == nil && t == keyword("stream") {
+		if t, err := l.nextToken(0); err == nil && t == keyword("stream") {
 			return of.num, stream{sd, l.dataStart(), of}, nil
 		}
 	}
@@ -229,7 +229,7 @@ func (d *pdf) lexAt(at int64) *lexer {
 	return newLexer(io.NewSectionReader(d.in, at, max(0, d.in.size-at)), at, true)
 }
 
-// length is the number of bytes of a stream's data. What the file says is only
+// length returns the number of bytes of a stream's data. What the file says is only
 // believed if the data is followed by its end mark.
 func (d *pdf) length(s stream) int64 {
 	start := s.start
@@ -244,7 +244,7 @@ func (d *pdf) length(s stream) int64 {
 	return end - start
 }
 
-// find is the offset of a word from a place on; the end of the file without it.
+// find returns the offset of a word from a place on; the end of the file without it.
 func (d *pdf) find(from int64, word []byte) (at int64, ok bool) {
 	buf := make([]byte, 64<<10)
 	for from < d.in.size {

@@ -66,7 +66,7 @@ func (d *pdf) unlock() error {
 	return nil
 }
 
-// method is the one that a crypt filter names.
+// method returns the one that a crypt filter names.
 func (d *pdf) method(enc dict, which name) method {
 	filter, _ := d.resolve(enc[which]).(name)
 	all, _ := d.resolve(enc["CF"]).(dict)
@@ -82,7 +82,7 @@ func (d *pdf) method(enc dict, which name) method {
 	return identity
 }
 
-// oldKey is the key of files up to version 1.7, nil if a password is needed.
+// oldKey returns the key of files up to version 1.7, nil if a password is needed.
 func (d *pdf) oldKey(enc dict, version, revision int) []byte {
 	owner, _ := d.resolve(enc["O"]).(text)
 	user, _ := d.resolve(enc["U"]).(text)
@@ -142,7 +142,7 @@ func (d *pdf) oldKey(enc dict, version, revision int) []byte {
 	return key
 }
 
-// newKey is the key of files of version 2.0 and shortly before, nil if a password
+// newKey returns the key of files of version 2.0 and shortly before, nil if a password
 // is needed.
 func (d *pdf) newKey(enc dict, revision int) []byte {
 	user, _ := d.resolve(enc["U"]).(text)
@@ -204,7 +204,7 @@ func strengthen(k []byte) []byte {
 // id is the number and the generation of an object, which its key depends on.
 type id struct{ num, generation int }
 
-// keyOf is the key of an object.
+// keyOf returns the key of an object.
 func (c *crypt) keyOf(o id, how method) []byte {
 	if how == byAES256 {
 		return c.key

@@ -45,7 +45,7 @@ func (d *pdf) decode(s stream) (io.Reader, error) {
 	return r, nil
 }
 
-// list is an object as a list: an array, or one thing, or nothing.
+// list returns an object as a list: an array, or one thing, or nothing.
 func (d *pdf) list(o object) array {
 	switch v := d.resolve(o).(type) {
 	case nil:

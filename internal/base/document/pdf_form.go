@@ -101,7 +101,7 @@ func (w *painter) mark(args []object) {
 	}
 }
 
-// given is the outermost open mark that brings its own text.
+// given returns the outermost open mark that brings its own text.
 func (w *painter) given() *mark {
 	for i := range w.marks {
 		if w.marks[i].given {

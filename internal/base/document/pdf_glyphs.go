@@ -128,7 +128,7 @@ var glyphTable = sync.OnceValue(func() map[string]rune {
 	return m
 })
 
-// glyphText is the text a glyph name stands for; empty if unknown.
+// glyphText returns the text a glyph name stands for; empty if unknown.
 func glyphText(name string) string {
 	name, _, _ = strings.Cut(name, ".") // a variant, such as a.sc
 	if len(name) == 1 {

@@ -30,7 +30,7 @@ func (w *painter) place(s string, from, to matrix) {
 	}
 	w.separate(x, y, height, strings.HasPrefix(s, " "))
 	w.pen.last, w.pen.start = s, [2]float64{x, y}
-	w.put(s)
+	w.write(s)
 	w.pen.x = end[4] + w.state.rise*at[2]
 	w.pen.y = end[5] + w.state.rise*at[3]
 	w.pen.height = height
@@ -58,14 +58,14 @@ func (w *painter) separate(x, y, height float64, spaced bool) {
 	}
 	switch {
 	case aside > 0.5*max(w.pen.height, height), along < -4*size && aside > 0.2*size:
-		w.put("\n")
+		w.write("\n")
 	case w.pen.spaced || spaced:
 	case along > 0.17*size, along < -size:
-		w.put(" ")
+		w.write(" ")
 	}
 }
 
-func (w *painter) put(s string) {
+func (w *painter) write(s string) {
 	if w.room -= utf8.RuneCountInString(s); w.room >= 0 {
 		w.out.WriteString(s)
 	}

@@ -73,7 +73,7 @@ func (l *lexer) byte() (byte, bool) {
 // back takes back the last byte; only once.
 func (l *lexer) back() { l.i-- }
 
-// offset is the position of the next byte.
+// offset returns the position of the next byte.
 func (l *lexer) offset() int64 { return l.base + int64(l.i) }
 
 func isSpace(c byte) bool {
@@ -112,12 +112,12 @@ func (l *lexer) skipSpace() (byte, bool) {
 func (l *lexer) next() (object, error) { return l.object(0) }
 
 func (l *lexer) object(depth int) (object, error) {
-	t, err := l.take(depth)
+	t, err := l.nextToken(depth)
 	num, ok := t.(int)
 	if err != nil || !l.refs || !ok || num < 0 {
 		return t, err
 	}
-	second, err := l.take(depth)
+	second, err := l.nextToken(depth)
 	if err != nil {
 		return t, nil //nolint:nilerr // the reader repeats it
 	}
@@ -125,7 +125,7 @@ func (l *lexer) object(depth int) (object, error) {
 		l.held = append(l.held, second)
 		return t, nil
 	}
-	third, err := l.take(depth)
+	third, err := l.nextToken(depth)
 	switch {
 	case err != nil:
 		l.held = append(l.held, second)
@@ -137,8 +137,8 @@ func (l *lexer) object(depth int) (object, error) {
 	return t, nil
 }
 
-// take returns the next token, those read ahead first.
-func (l *lexer) take(depth int) (object, error) {
+// nextToken returns the next token, those read ahead first.
+func (l *lexer) nextToken(depth int) (object, error) {
 	if len(l.held) > 0 {
 		t := l.held[0]
 		l.held = l.held[1:]

@@ -76,7 +76,7 @@ type mark struct {
 	shown  bool
 }
 
-// pageText is the text of a page.
+// pageText returns the text of a page.
 func (d *pdf) pageText(p page, number, room int) string {
 	pd, _ := d.resolve(p.id).(dict)
 	res, _ := d.resolve(p.resources).(dict)

@@ -270,7 +270,7 @@ func (b *workbook) readCell(p *part, e xml.StartElement, r *row) error {
 	return nil
 }
 
-// columnOf is the column of a reference such as "AB12", from 0; -1 without one.
+// columnOf returns the column of a reference such as "AB12", from 0; -1 without one.
 func columnOf(ref string) int {
 	n := 0
 	for i := 0; i < len(ref) && ref[i] >= 'A' && ref[i] <= 'Z'; i++ {

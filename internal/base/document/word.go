@@ -21,11 +21,11 @@ func readWord(z *archive, out *output) (Text, error) {
 	}
 	f := &flow{out: out, breaks: "\n\n"}
 	err = f.read(z, name)
-	return Text{Content: out.b.String(), Cut: errors.Is(err, errFull), Notes: f.notes}, keep(err)
+	return Text{Content: out.b.String(), Cut: errors.Is(err, errFull), Notes: f.notes}, ignoreFull(err)
 }
 
-// keep drops the error that means success.
-func keep(err error) error {
+// ignoreFull drops the error that means success.
+func ignoreFull(err error) error {
 	if errors.Is(err, errFull) {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (f *flow) read(z *archive, name string) error {
 			err = f.start(p, t.Name.Local)
 		case xml.EndElement:
 			inText = false
-			err = f.end(t.Name.Local)
+			err = f.closeElement(t.Name.Local)
 		case xml.CharData:
 			if inText {
 				f.para.Write(t)
@@ -129,7 +129,7 @@ func (f *flow) start(p *part, name string) error {
 	return nil
 }
 
-func (f *flow) end(name string) error {
+func (f *flow) closeElement(name string) error {
 	n := len(f.tables)
 	switch name {
 	case "p":
@@ -141,7 +141,7 @@ func (f *flow) end(name string) error {
 			t.cell.Reset()
 		}
 	case "tr":
-		return f.endRow()
+		return f.closeRow()
 	case "tbl":
 		if n > 0 {
 			f.tables = f.tables[:n-1]
@@ -158,15 +158,15 @@ func (f *flow) flush() error {
 	s := f.para.String()
 	f.para.Reset()
 	if n := len(f.tables); n > 0 {
-		f.put(f.tables[n-1], s)
+		f.addToCell(f.tables[n-1], s)
 		return nil
 	}
 	return f.out.write(f.breaks, s)
 }
 
-// put adds text to the cell that is being read. A tab or a line break in it
+// addToCell adds text to the cell that is being read. A tab or a line break in it
 // would look like the next cell or row.
-func (f *flow) put(t *table, s string) {
+func (f *flow) addToCell(t *table, s string) {
 	s = strings.Join(strings.Fields(s), " ")
 	if f.held += len(s); f.held > maxHeld {
 		f.notes.add("A table row over %d MiB was cut.", maxHeld>>20)
@@ -178,7 +178,7 @@ func (f *flow) put(t *table, s string) {
 	t.cell.WriteString(s)
 }
 
-func (f *flow) endRow() error {
+func (f *flow) closeRow() error {
 	n := len(f.tables)
 	if n == 0 {
 		return nil
@@ -187,7 +187,7 @@ func (f *flow) endRow() error {
 	row := strings.TrimRight(strings.Join(t.row, "\t"), "\t")
 	t.row = t.row[:0]
 	if n > 1 {
-		f.put(f.tables[n-2], row)
+		f.addToCell(f.tables[n-2], row)
 		return nil
 	}
 	f.held = 0

@@ -90,7 +90,7 @@ func (r *repo) reach(ctx context.Context, from ...hash) ([]hash, error) {
 	return out, nil
 }
 
-// roots are the objects that may still be wanted: what references, the index
+// roots returns the objects that may still be wanted: what references, the index
 // and git's log of references name.
 func (r *repo) roots() ([]hash, map[string]hash, error) {
 	refs, err := r.packedRefs()

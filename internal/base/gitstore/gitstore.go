@@ -40,13 +40,13 @@ type Options struct {
 	MaxCommits int
 
 	Now func() time.Time // time.Now if nil
-	Log *slog.Logger     // files that cannot be tracked are told here; nil is silent
+	Log *slog.Logger     // names files that cannot be tracked; nil is silent
 }
 
-// Writer writes files of the work tree, and knows where their contents come from.
+// Writer writes files of the work tree, and records where their contents come from.
 // Names are relative to it, with slashes. It follows no links.
 type Writer interface {
-	// Keeping is told of the content of a file before a version of it is kept.
+	// Keeping is called with the content of a file before a version of it is saved.
 	Keeping(name string, data []byte) error
 	// Write replaces a file or makes it, with its folder. from are contents that
 	// parts of data were taken from, besides what the file holds until now. An
@@ -132,7 +132,7 @@ type Commit struct {
 	written bool // its files are written after it
 }
 
-// Short is the form of a commit's id that people see.
+// Short returns the form of a commit's id that people see.
 func Short(id string) string {
 	if len(id) > 8 {
 		return id[:8]
@@ -184,5 +184,5 @@ func noRepo(err error) error {
 	return err
 }
 
-// Path is the folder of the repository, which the first commit makes.
+// Path returns the folder of the repository, which the first commit makes.
 func (s *Store) Path() string { return s.o.Dir }

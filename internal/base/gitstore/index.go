@@ -100,9 +100,9 @@ func parseIndex(data []byte) (out []staged, ok bool) {
 	prev := ""
 	for range binary.BigEndian.Uint32(data[8:]) {
 		start := c.at
-		e := staged{stat: [40]byte(c.take(40)), id: hash(c.take(20)), flags: binary.BigEndian.Uint16(c.take(2)) &^ flagNameLen}
+		e := staged{stat: [40]byte(c.read(40)), id: hash(c.read(20)), flags: binary.BigEndian.Uint16(c.read(2)) &^ flagNameLen}
 		if e.flags&flagMore != 0 {
-			e.more = binary.BigEndian.Uint16(c.take(2))
+			e.more = binary.BigEndian.Uint16(c.read(2))
 		}
 		if version == 4 {
 			cut := c.back()
@@ -115,20 +115,20 @@ func parseIndex(data []byte) (out []staged, ok bool) {
 		if c.short || n < 0 {
 			return nil, false
 		}
-		e.name += string(c.take(n))
+		e.name += string(c.read(n))
 		if prev = e.name; version == 4 {
-			c.take(1)
+			c.read(1)
 		} else {
-			c.take(8 - (c.at-start)%8)
+			c.read(8 - (c.at-start)%8)
 		}
 		out = append(out, e)
 	}
 	for c.at < len(c.data) && !c.short { // extensions: a small letter means it cannot be left out
-		name := c.take(4)
+		name := c.read(4)
 		if name[0] >= 'a' && name[0] <= 'z' {
 			return nil, false
 		}
-		c.take(int(binary.BigEndian.Uint32(c.take(4))))
+		c.read(int(binary.BigEndian.Uint32(c.read(4))))
 	}
 	return out, !c.short
 }
@@ -151,9 +151,9 @@ type cursor struct {
 	short bool
 }
 
-func (c *cursor) next() byte { return c.take(1)[0] }
+func (c *cursor) next() byte { return c.read(1)[0] }
 
-func (c *cursor) take(n int) []byte {
+func (c *cursor) read(n int) []byte {
 	if n < 0 || n > len(c.data)-c.at {
 		c.short, c.at = true, len(c.data)
 		return make([]byte, min(max(n, 1), 256)) // no caller reads more of it
@@ -261,7 +261,9 @@ func (r *repo) changes(old map[string]entry, files filesOf, odd map[string]bool)
 // advance makes a commit of a tree that is stored, points the branch to it and
 // brings the index up to date.
 func (s *Store) advance(ctx context.Context, r *repo, t *tip, c Commit) error {
-	c.Author, c.Email, c.Time = s.o.Name, s.o.Email, s.o.Now()
+	c.Author = s.o.Name
+	c.Email = s.o.Email
+	c.Time = s.o.Now()
 	if !t.id.zero() {
 		c.parents = []hash{t.id}
 	}

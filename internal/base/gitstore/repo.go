@@ -241,7 +241,7 @@ func (s *Store) recover(ctx context.Context, r *repo, t *tip) error {
 	switch what += " "; {
 	case !known:
 	case what == checkoutMark && h == t.id:
-		err = s.finish(ctx, r, t)
+		err = s.completeMove(ctx, r, t)
 	case what == pruneMark:
 		err = s.prune(ctx, r, h)
 	case what == purgeMark:
@@ -284,7 +284,7 @@ func (r *repo) mkdir(name string) error { return r.root.MkdirAll(name, 0o700) }
 // maxPart bounds a file of a repository that is read as a whole, in bytes.
 const maxPart = 16 << 20
 
-// parentDir is the folder of a slash-separated path.
+// parentDir returns the folder of a slash-separated path.
 func parentDir(name string) string {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		return name[:i]

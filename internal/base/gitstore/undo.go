@@ -38,7 +38,7 @@ func (s *Store) Restore(ctx context.Context, prefix string) (Undone, error) {
 // UndoOnly takes back what one commit changed and keeps what came later. If the
 // same lines changed again the error is a *ConflictError.
 func (s *Store) UndoOnly(ctx context.Context, prefix string) (Undone, error) {
-	return s.undo(ctx, prefix, "revert: undo only %s", takeBack)
+	return s.undo(ctx, prefix, "revert: undo only %s", revert)
 }
 
 // undo commits the files that decide chooses from those before and after a
@@ -131,8 +131,8 @@ func (s *Store) move(ctx context.Context, r *repo, t *tip, m move) (string, erro
 	return t.id.String(), s.apply(ctx, m.now, m.want, m.from)
 }
 
-// finish ends a move whose process died. Files that changed meanwhile stay.
-func (s *Store) finish(ctx context.Context, r *repo, t *tip) error {
+// completeMove completes a move whose process died. Files that changed meanwhile stay.
+func (s *Store) completeMove(ctx context.Context, r *repo, t *tip) error {
 	c, err := r.commit(t.id)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *Store) apply(ctx context.Context, now, want filesOf, from []filesOf) er
 			s.o.Log.WarnContext(ctx, "a file changed during an undo and stays", "file", name)
 			continue
 		}
-		if err := w.put(name, want, from); err != nil {
+		if err := w.setFile(name, want, from); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
 		if err := s.broken("file"); err != nil {
@@ -184,8 +184,8 @@ func (s *Store) apply(ctx context.Context, now, want filesOf, from []filesOf) er
 	return nil
 }
 
-// put makes a file what it is in a state, which was made of others.
-func (w *work) put(name string, state filesOf, from []filesOf) error {
+// setFile makes a file what it is in a state, which was made of others.
+func (w *work) setFile(name string, state filesOf, from []filesOf) error {
 	data, wanted := state[name]
 	if !wanted {
 		return w.remove(name)
@@ -212,8 +212,8 @@ func differing(a, b filesOf) []string {
 	})
 }
 
-// takeBack undoes the step from before to after in the files of now.
-func takeBack(before, after, now filesOf) (want filesOf, conflicts []string) {
+// revert undoes the step from before to after in the files of now.
+func revert(before, after, now filesOf) (want filesOf, conflicts []string) {
 	want = maps.Clone(now)
 	for _, name := range differing(before, after) {
 		old, was := before[name]
@@ -288,7 +288,7 @@ func before(s, o text.Span) bool {
 	return s.A1 <= o.A0 && (s.A0 != o.A0 || s.A1 != o.A1)
 }
 
-// bareLines are the lines of a text without their newlines.
+// bareLines returns the lines of a text without their newlines.
 func bareLines(data []byte) []string {
 	out := text.SplitLines(string(data))
 	for i, l := range out {

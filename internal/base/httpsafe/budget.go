@@ -37,7 +37,7 @@ type Cost struct {
 	Hosts    int `json:"hosts"` // that were not named before
 }
 
-// Add is the sum of two costs.
+// Add returns the sum of two costs.
 func (c Cost) Add(other Cost) Cost {
 	return Cost{
 		Requests: c.Requests + other.Requests,
@@ -51,7 +51,7 @@ func (c Cost) Within(limit Cost) bool {
 	return c.Requests <= limit.Requests && c.Bytes <= limit.Bytes && c.Hosts <= limit.Hosts
 }
 
-// Times is a cost so many times.
+// Times returns a cost so many times.
 func (c Cost) Times(n int) Cost {
 	return Cost{Requests: c.Requests * n, Bytes: c.Bytes * n, Hosts: c.Hosts * n}
 }
@@ -83,9 +83,9 @@ type Budget struct {
 // byte the right price: which of 256 lines is repeated is one byte.
 const maxLines = 256
 
-// Take counts a use and returns what it cost, or reports that it does not fit
+// Spend counts a use and returns what it cost, or reports that it does not fit
 // any more.
-func (b *Budget) Take(u Use) (Cost, bool) {
+func (b *Budget) Spend(u Use) (Cost, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 

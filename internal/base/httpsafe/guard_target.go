@@ -90,7 +90,7 @@ func looksNumeric(label string) bool {
 	return !strings.ContainsFunc(label, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// normalHost is a host in the spelling the rules are written for: lower case,
+// normalHost returns a host in the spelling the rules are written for: lower case,
 // full-width letters and the other full stops as ASCII, no final dot.
 func normalHost(host string) string {
 	host = strings.Map(func(r rune) rune {

@@ -114,7 +114,7 @@ func (r HostRule) Match(host string, port uint16) bool {
 
 func webPort(port uint16) bool { return port == 80 || port == 443 }
 
-// RuleFor is the rule that covers exactly what was asked for.
+// RuleFor returns the rule that covers exactly what was asked for.
 func RuleFor(r HostRequest) HostRule {
 	rule := HostRule{name: r.Host, port: r.Port}
 	if webPort(r.Port) {

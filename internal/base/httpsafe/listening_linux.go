@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ListeningPorts are the TCP ports that this process listens on.
+// ListeningPorts returns the TCP ports that this process listens on.
 func ListeningPorts() []uint16 {
 	links, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {

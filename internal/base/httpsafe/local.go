@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Local is a client that talks to one socket on this machine, whatever host a
+// Local returns a client that talks to one socket on this machine, whatever host a
 // URL names.
 func Local(socket string, timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{

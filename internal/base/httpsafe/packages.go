@@ -133,7 +133,7 @@ const storedHeader = "Disable-Module-Fetch"
 // moduleMirror is asked whether a version of a module is stored.
 const moduleMirror = "proxy.golang.org"
 
-// looksUp is the module version that a request asks a checksum database about,
+// looksUp returns the module version that a request asks a checksum database about,
 // as the path of its archive at a mirror; "" if the version cannot be told. The
 // other paths are files. A mirror may pass such questions on.
 func looksUp(r *http.Request, host string) (archive string, ok bool) {

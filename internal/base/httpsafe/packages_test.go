@@ -185,7 +185,7 @@ func TestContainedUpload(t *testing.T) {
 	var budget httpsafe.Budget
 	a.Contained = func() bool { return true }
 	a.Spend = func(_ context.Context, u httpsafe.Use) error {
-		if _, ok := budget.Take(u); !ok {
+		if _, ok := budget.Spend(u); !ok {
 			return &httpsafe.BlockedError{Reason: "used up"}
 		}
 		return nil
@@ -233,7 +233,7 @@ func TestHeadersCount(t *testing.T) {
 	a.Decide = func(context.Context, httpsafe.HostRequest) (httpsafe.Reach, error) { return httpsafe.ReachRead, nil }
 	a.Contained = func() bool { return true }
 	a.Spend = func(_ context.Context, u httpsafe.Use) error {
-		if _, ok := budget.Take(u); !ok {
+		if _, ok := budget.Spend(u); !ok {
 			return &httpsafe.BlockedError{Reason: "used up"}
 		}
 		return nil
@@ -256,7 +256,7 @@ func TestHeadersCount(t *testing.T) {
 		use := httpsafe.Use{Host: "pypi.org", Class: httpsafe.ClassPackages, Requests: 1, Bytes: 30, Lines: []string{
 			"Accept: " + strings.Repeat("x", 90), "Accept-Encoding: gzip, deflate", "User-Agent: nanobot",
 		}}
-		if _, ok := usual.Take(use); !ok {
+		if _, ok := usual.Spend(use); !ok {
 			t.Fatalf("an ordinary installation ends after %d requests", i)
 		}
 	}

@@ -51,7 +51,7 @@ func findEnd(from, to netip.AddrPort) (endpoint, bool) {
 	return parseEnd(answer[:n], question)
 }
 
-// diagQuestion is the message that asks for one socket.
+// diagQuestion returns the message that asks for one socket.
 func diagQuestion(from, to netip.AddrPort) []byte {
 	b := make([]byte, diagRequest)
 	ne, be := binary.NativeEndian, binary.BigEndian
@@ -76,7 +76,7 @@ func diagQuestion(from, to netip.AddrPort) []byte {
 	return b
 }
 
-// zoneIndex is the interface of a link-local connection, whose sockets are bound to it;
+// zoneIndex returns the interface of a link-local connection, whose sockets are bound to it;
 // 0 is any.
 func zoneIndex(ends ...netip.Addr) uint32 {
 	for _, a := range ends {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// localPeer is the owner of the other end of a connection of this machine to itself.
+// localPeer returns the owner of the other end of a connection of this machine to itself.
 func localPeer(local, remote netip.AddrPort) Peer {
 	if p, ok := findPeer(local, remote); ok {
 		return p

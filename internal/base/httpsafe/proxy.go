@@ -51,7 +51,7 @@ type HostRequest struct {
 	Exposes string
 }
 
-// String is the target as it is written in a URL.
+// String returns the target as it is written in a URL.
 func (r HostRequest) String() string { return net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port))) }
 
 // Access holds what one client of the proxy, a command or a server, may do.
@@ -61,7 +61,7 @@ type Access struct {
 	// is looked up, and may wait for a person. An error is a refusal whose text
 	// the client sees.
 	Decide func(ctx context.Context, r HostRequest) (Reach, error)
-	// Spend is told what is about to be sent, and may refuse it; nil allows all.
+	// Spend counts what is about to be sent, and may refuse it; nil allows all.
 	Spend func(ctx context.Context, u Use) error
 	// Contained reports, for each request, whether what the client says may be a
 	// stranger's words. Package hosts then serve it stored content only; nil never.
@@ -191,7 +191,7 @@ func NewProxy(o ProxyOptions) (*Proxy, error) {
 	return p, err
 }
 
-// Certificate is the one that clients have to trust, as PEM.
+// Certificate returns the one that clients have to trust, as PEM.
 func (p *Proxy) Certificate() []byte { return p.authority.pem }
 
 // Close drops connections that are kept for later.
@@ -289,7 +289,7 @@ func (s *service) refused(w http.ResponseWriter, r *http.Request, host string, e
 		s.answerRefused(w, r, host, err)
 		return
 	}
-	code, text := s.noteRefused(r, host, err)
+	code, text := s.recordRefusal(r, host, err)
 	// Of a refused tunnel most programs show the status line at most.
 	in, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -303,12 +303,13 @@ func (s *service) refused(w http.ResponseWriter, r *http.Request, host string, e
 
 // answerRefused answers as any web server does.
 func (s *service) answerRefused(w http.ResponseWriter, r *http.Request, host string, err error) {
-	code, text := s.noteRefused(r, host, err)
+	code, text := s.recordRefusal(r, host, err)
 	w.Header().Set("Connection", "close")
 	http.Error(w, text, code)
 }
 
-func (s *service) noteRefused(r *http.Request, host string, err error) (code int, text string) {
+// recordRefusal logs and counts a refused request and returns what the command reads.
+func (s *service) recordRefusal(r *http.Request, host string, err error) (code int, text string) {
 	code, text = explain(err)
 	s.p.o.Log.InfoContext(r.Context(), "request of a command not passed on", "host", host, "status", code)
 	s.a.used.refuse(code, text)

@@ -75,7 +75,7 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(b)
 }
 
-// leaf is the certificate for a host. There are as many as package hosts.
+// leaf returns the certificate for a host. There are as many as package hosts.
 func (a *authority) leaf(host string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -217,7 +217,7 @@ func SecretName(name string) bool {
 	return strings.HasSuffix(k, "key") || k == "auth" || k == "pass" || k == "pat"
 }
 
-// secretParts are the texts that must not appear because v is a credential.
+// secretParts returns the texts that must not appear because v is a credential.
 func secretParts(v string) []string {
 	if u, err := url.Parse(v); err == nil && u.Host != "" && strings.Contains(v, "://") {
 		return urlSecrets(u, v)
@@ -240,7 +240,7 @@ func secretParts(v string) []string {
 	return parts
 }
 
-// urlSecrets are the password, the values of the query and, for addresses that
+// urlSecrets returns the password, the values of the query and, for addresses that
 // are a credential by their path (webhooks), the long parts of it.
 func urlSecrets(u *url.URL, whole string) (parts []string) {
 	if p, ok := u.User.Password(); ok {
@@ -273,7 +273,7 @@ func ordinary(v string) string {
 		return "shorter than 8 characters"
 	}
 	var seen [256]bool
-	distinct, digits, lower, upper, other, separators := 0, 0, 0, 0, 0, 0
+	var distinct, digits, lower, upper, other, separators int
 	for i := range len(v) {
 		c := v[i]
 		if !seen[c] {

@@ -105,7 +105,7 @@ func (m *matcher) next(s string, from int) (start int, found needle) {
 	return -1, found
 }
 
-// span is the next stretch of s that is covered by texts, which may overlap.
+// span returns the next stretch of s that is covered by texts, which may overlap.
 func (m *matcher) span(s string, from int) (start, end int, name string, ok bool) {
 	start, n := m.next(s, from)
 	if start < 0 {
@@ -175,7 +175,7 @@ func forms(v string) []string {
 	return out
 }
 
-// base64Core is the part of the base64 form of a text containing v that does
+// base64Core returns the part of the base64 form of a text containing v that does
 // not depend on what stands around it, if v begins offset bytes into a group.
 func base64Core(v string, offset int, enc *base64.Encoding) string {
 	s := enc.EncodeToString(append(make([]byte, offset), v...))

@@ -242,7 +242,7 @@ func urlByte(c byte) bool {
 	return c > ' '
 }
 
-// credentialOrigin is the origin of an address that carries credentials.
+// credentialOrigin returns the origin of an address that carries credentials.
 func credentialOrigin(raw string) (string, bool) {
 	if !strings.ContainsAny(raw, "@?") && !strings.Contains(raw, "/bot") {
 		return "", false

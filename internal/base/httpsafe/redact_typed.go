@@ -82,7 +82,7 @@ func random(s string) bool {
 	if strings.HasPrefix(s, "-----BEGIN") {
 		return true
 	}
-	changes, digits, last := 0, 0, 0
+	var changes, digits, last int
 	for i := range len(s) {
 		kind := 0
 		switch c := s[i]; {

@@ -27,9 +27,9 @@ func ServeReturn(ctx context.Context, h http.Handler, ls ...net.Listener) (stop 
 	}
 }
 
-// SayReturn writes the page such a browser ends at. Nothing of it is kept, and
+// WriteReturn writes the page such a browser ends at. Nothing of it is kept, and
 // its address, which holds a code, goes nowhere. The text is not escaped.
-func SayReturn(w http.ResponseWriter, status int, text string) {
+func WriteReturn(w http.ResponseWriter, status int, text string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")

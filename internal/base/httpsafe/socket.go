@@ -82,7 +82,7 @@ func shorten(path string) (near string, away func(), err error) {
 	return filepath.Join(link, filepath.Base(path)), away, nil
 }
 
-// shortTemp is a folder for temporary files with a short name.
+// shortTemp returns a folder for temporary files with a short name.
 func shortTemp() string {
 	const room = 40 // for what stands below it
 	if dir := os.TempDir(); len(dir) <= maxSocketPath-room || filepath.Separator != '/' {

@@ -198,7 +198,7 @@ func socksLogin(conn net.Conn, who *url.Userinfo) error {
 	return nil
 }
 
-// socksAddress is a target as SOCKS 5 writes it.
+// socksAddress returns a target as SOCKS 5 writes it.
 func socksAddress(ctx context.Context, target string, byName bool) ([]byte, error) {
 	host, service, err := net.SplitHostPort(target)
 	if err != nil {

@@ -86,7 +86,7 @@ func Open(o Options) *Ring {
 	return r
 }
 
-// OfSystem is the keyring of this system. It is nil where there is none, and why
+// OfSystem returns the keyring of this system. It is nil where there is none, and why
 // says so; nothing is asked or started to find out.
 func OfSystem(getenv func(string) string) (_ System, why string) {
 	if getenv("NANOBOT_NO_KEYRING") != "" {
@@ -119,7 +119,7 @@ type Place struct {
 	Why  string // it is in a file although there is a keyring; or there is none
 }
 
-// String is the place for a person.
+// String returns the place for a person.
 func (p Place) String() string {
 	if p.File == "" {
 		return "the system keyring"
@@ -134,7 +134,7 @@ type Entry struct {
 	Since time.Time
 }
 
-// user is the name of a key in the system's keyring. Two data folders on one
+// user returns the name of a key in the system's keyring. Two data folders on one
 // machine do not share keys.
 func (r *Ring) user(name string) string { return name + " in " + r.label }
 

@@ -37,7 +37,7 @@ func systemOf(getenv func(string) string) (System, string) {
 	return secretService{"unix:path=" + path}, ""
 }
 
-// BusSocket is the file that a bus address names.
+// BusSocket returns the file that a bus address names.
 func BusSocket(address string) (string, bool) {
 	rest, ok := strings.CutPrefix(address, "unix:path=")
 	path, _, _ := strings.Cut(rest, ",")
@@ -160,7 +160,7 @@ func attributes(service, user string) map[string]string {
 	return map[string]string{"service": service, "username": user}
 }
 
-// find is the item of a user, unlocked.
+// find returns the item of a user, unlocked.
 func (d *desk) find(service, user string) (dbus.ObjectPath, error) {
 	var open, locked []dbus.ObjectPath
 	if err := d.call(atService, ifService+".SearchItems", attributes(service, user)).Store(&open, &locked); err != nil {

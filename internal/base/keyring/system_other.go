@@ -23,7 +23,7 @@ func systemOf(func(string) string) (System, string) {
 	return nil, "there is no system keyring for " + runtime.GOOS
 }
 
-// BusSocket is the file that a bus address names.
+// BusSocket returns the file that a bus address names.
 func BusSocket(string) (string, bool) { return "", false }
 
 // bounded waits for a call until its context ends.

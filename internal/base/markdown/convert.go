@@ -63,7 +63,7 @@ func alignOf(a extast.Alignment) Align {
 	return AlignNone
 }
 
-// boxOf is the box that a list item begins with.
+// boxOf returns the box that a list item begins with.
 func boxOf(item ast.Node) Task {
 	if item.FirstChild() == nil {
 		return NoTask
@@ -82,7 +82,7 @@ func (c converter) code(n ast.Node) string {
 	return strings.TrimSuffix(string(n.Lines().Value(c.source)), "\n")
 }
 
-// inline is the words of a block.
+// inline returns the words of a block.
 func (c converter) inline(parent ast.Node, depth int) []Node {
 	var w words
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {

@@ -207,7 +207,7 @@ func (bareLink) Parse(parent ast.Node, reader text.Reader, pc parser.Context) as
 	return ast.NewAutoLink(ast.AutoLinkURL, ast.NewTextSegment(text.NewSegment(start, start+n)))
 }
 
-// addressLen is how long the web address is that a text begins with, 0 if it
+// addressLen returns how long the web address is that a text begins with, 0 if it
 // begins with something else. What ends a sentence rather than an address, such as
 // a full stop or a parenthesis that was opened before it, does not belong to it.
 func addressLen(s []byte) int {
@@ -249,7 +249,7 @@ func trimmedLen(s []byte) int {
 	return len(s)
 }
 
-// entityLen is how long the entity is that a text ends in, such as &amp;, and 0
+// entityLen returns how long the entity is that a text ends in, such as &amp;, and 0
 // if it ends in something else.
 func entityLen(s []byte) int {
 	name := bytes.TrimRightFunc(s[:len(s)-1], func(r rune) bool {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Plain is the text of a tree for places that show no markup: lists keep
+// Plain returns the text of a tree for places that show no markup: lists keep
 // their marks, links their addresses, tables their columns.
 func Plain(n Node) string {
 	var w Writer
@@ -35,7 +35,7 @@ func box(t Task) string {
 	return ""
 }
 
-// Words is the text of inline nodes without markup. A link whose text is not
+// Words returns the text of inline nodes without markup. A link whose text is not
 // its address is followed by it.
 func Words(list []Node) string {
 	var b strings.Builder

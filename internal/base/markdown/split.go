@@ -182,7 +182,7 @@ func boundary(s, after string) bool {
 	return strings.HasPrefix(after, "\n\n") && !strings.HasSuffix(s, "\n")
 }
 
-// lastLine is the end of the last whole line, but not one that only opens a
+// lastLine returns the end of the last whole line, but not one that only opens a
 // code block, which would leave an empty one behind.
 func lastLine(s string, open codeFence) int {
 	i := strings.LastIndexByte(s, '\n')
@@ -240,7 +240,7 @@ func fenceLine(line string) (codeFence, bool) {
 	return codeFence{mark: bare[:n], info: info}, true
 }
 
-// fenceAfter is the code block that is open at the end of a text.
+// fenceAfter returns the code block that is open at the end of a text.
 func fenceAfter(s string, open codeFence) codeFence {
 	for line := range strings.Lines(s) {
 		line = strings.TrimRight(line, "\r\n")

@@ -151,7 +151,7 @@ func tableRow(line text.Segment, align []extast.Alignment, header bool, source [
 	return row
 }
 
-// cellEnd is where the cell ends that begins at from.
+// cellEnd returns where the cell ends that begins at from.
 func cellEnd(s []byte, from int) int {
 	for i := from; i < len(s); i++ {
 		if s[i] == '|' && (i == 0 || s[i-1] != '\\') {

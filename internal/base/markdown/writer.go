@@ -31,7 +31,7 @@ type Writer struct {
 	// is Gap.
 	Gap func(parent Node, i int, in string) string
 
-	// Seen is told what a reader sees: words before they are escaped, bullets, line
+	// Seen is called with what a reader sees: words before they are escaped, bullets, line
 	// ends and what stands before lines, but no marks.
 	Seen func(s string)
 

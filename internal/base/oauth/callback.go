@@ -53,10 +53,10 @@ func NewCallback(host string, port int, path string) *Callback {
 	}
 }
 
-// Random is a text that cannot be guessed.
+// Random returns a text that cannot be guessed.
 func Random() string { return rand.Text() + rand.Text() }
 
-// Redirect is the address at which the browser ends.
+// Redirect returns the address at which the browser ends.
 func (c *Callback) Redirect() string { return c.redirect.String() }
 
 // State returns what the browser must bring along.
@@ -87,7 +87,7 @@ func (c *Callback) Serve(ctx context.Context, ls ...net.Listener) (stop func()) 
 }
 
 // Wait returns the code that the browser brings, or the person in a pasted
-// line. note is told why a line is useless. Both may be nil.
+// line. note is called with the reason why a line is useless. Both may be nil.
 func (c *Callback) Wait(ctx context.Context, pasted func() <-chan string, note func(string)) (string, error) {
 	var lines <-chan string
 	if pasted != nil {
@@ -122,7 +122,7 @@ func (c *Callback) Wait(ctx context.Context, pasted func() <-chan string, note f
 
 // ServeHTTP is the page at which the browser ends.
 func (c *Callback) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	say := func(status int, text string) { httpsafe.SayReturn(w, status, text) }
+	say := func(status int, text string) { httpsafe.WriteReturn(w, status, text) }
 	switch {
 	case !c.same(req.Host):
 		say(http.StatusForbidden, "This address is only for the login.")

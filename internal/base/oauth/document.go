@@ -17,7 +17,7 @@ type Document[T any] struct {
 	Name  string
 }
 
-// Where is the place of the document, for people.
+// Where returns the place of the document, for people.
 func (d Document[T]) Where() string { return d.Store.Where(d.Name) }
 
 // Load reads the document; found is false if there is none.
@@ -37,7 +37,7 @@ func (d Document[T]) decode(data []byte) (v T, err error) {
 	return v, err
 }
 
-// Damaged is the error of a document that does not hold a login.
+// Damaged returns the error of a document that does not hold a login.
 func (d Document[T]) Damaged() error {
 	return fmt.Errorf("the login in %s is damaged; remove the file and log in again", d.Where())
 }

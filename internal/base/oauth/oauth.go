@@ -1,4 +1,4 @@
-// Package oauth is what every OAuth login here shares: at model providers, MCP
+// Package oauth makes the requests of every OAuth login: at model providers, MCP
 // servers, mail servers and cloud sign-in services. golang.org/x/oauth2 speaks
 // the protocol; this package adds our HTTP client with its address guard and
 // limits (Wire), errors that hold what a server said (RefusedError), the page
@@ -71,7 +71,7 @@ func (a Answer) Decode(into any) error {
 	return nil
 }
 
-// HostOf is the host of an address, for messages.
+// HostOf returns the host of an address, for messages.
 func HostOf(address string) string {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		return u.Host
@@ -81,7 +81,9 @@ func HostOf(address string) string {
 
 // Do sends a request. An error means that there was no answer.
 func (w Wire) Do(ctx context.Context, r Request) (Answer, error) {
-	method, payload, kind := http.MethodPost, []byte(nil), "application/json"
+	method := http.MethodPost
+	var payload []byte
+	kind := "application/json"
 	switch body := r.Body.(type) {
 	case nil:
 		method, kind = http.MethodGet, ""
@@ -232,7 +234,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case t.patient == nil:
 		return resp, err
 	case err != nil && t.patient(err), err == nil && (resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests):
-		return t.keep(req, &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}}, []byte(`{"error":"authorization_pending"}`)), nil
+		return t.record(req, &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}}, []byte(`{"error":"authorization_pending"}`)), nil
 	}
 	return resp, err
 }
@@ -262,7 +264,7 @@ func (t *transport) answer(req *http.Request) (*http.Response, error) {
 			return nil, t.late(ctx, req, err)
 		}
 	}
-	return t.keep(req, resp, body), nil
+	return t.record(req, resp, body), nil
 }
 
 // secrets notes what a request must not show in errors.
@@ -299,9 +301,9 @@ func (t *transport) late(ctx context.Context, req *http.Request, err error) erro
 	return err
 }
 
-// keep remembers an answer and makes it readable again. The library takes a
+// record holds an answer for later and makes it readable again. The library takes a
 // JSON object of a server that does not name its type for a form.
-func (t *transport) keep(req *http.Request, resp *http.Response, body []byte) *http.Response {
+func (t *transport) record(req *http.Request, resp *http.Response, body []byte) *http.Response {
 	t.last = &Answer{URL: req.URL.String(), Status: resp.StatusCode, Header: resp.Header.Clone(), Body: body, Hide: t.hide}
 	out := *resp
 	out.Request, out.Header = req, resp.Header.Clone()
@@ -312,7 +314,7 @@ func (t *transport) keep(req *http.Request, resp *http.Response, body []byte) *h
 	return &out
 }
 
-// explain is the error of a call: that of the transport if the server did not
+// explain returns the error of a call: that of the transport if the server did not
 // answer, else what it said.
 func (t *transport) explain(err error) error {
 	if _, broken := errors.AsType[*url.Error](err); broken || t.last == nil {

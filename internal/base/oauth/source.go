@@ -18,9 +18,9 @@ type SourceOptions[T any] struct {
 	// Grace is how long a renewal goes on after its caller gave up: where
 	// refresh tokens work once, only the answer has the new one.
 	Grace time.Duration
-	// Settle is how long after a token replaced another a refusal is taken for
+	// OverlapWait is how long after a token replaced another a refusal counts as
 	// the answer to a request that was on its way with the old one.
-	Settle time.Duration
+	OverlapWait time.Duration
 }
 
 // Source holds a token that must be renewed now and then. Callers that find it
@@ -102,7 +102,7 @@ func (s *Source[T]) lead(ctx context.Context, r *renewal[T], refused string) {
 // Replace finds another token than the current one, which a server refused.
 func (s *Source[T]) Replace(ctx context.Context) error {
 	s.mu.Lock()
-	recent := !s.changed.IsZero() && time.Since(s.changed) < s.o.Settle
+	recent := !s.changed.IsZero() && time.Since(s.changed) < s.o.OverlapWait
 	refused := s.o.Key(s.val)
 	s.mu.Unlock()
 	if recent {
@@ -112,7 +112,7 @@ func (s *Source[T]) Replace(ctx context.Context) error {
 	return err
 }
 
-// Put sets the token.
+// Put replaces the token.
 func (s *Source[T]) Put(v T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 
 type zoneKey struct{}
 
-// InZone is a context whose work speaks to a person in this time zone.
+// InZone returns a context whose work speaks to a person in this time zone.
 func InZone(ctx context.Context, zone *time.Location) context.Context {
 	if zone == nil || zone == zoneOf(ctx) {
 		return ctx
@@ -15,7 +15,7 @@ func InZone(ctx context.Context, zone *time.Location) context.Context {
 	return context.WithValue(ctx, zoneKey{}, zone)
 }
 
-// zoneOf is the zone of a context, that of this machine if it has none.
+// zoneOf returns the zone of a context, that of this machine if it has none.
 func zoneOf(ctx context.Context) *time.Location {
 	if zone, ok := ctx.Value(zoneKey{}).(*time.Location); ok {
 		return zone
@@ -23,10 +23,10 @@ func zoneOf(ctx context.Context) *time.Location {
 	return time.Local
 }
 
-// Moment is a day and a time to the minute, as the person reads it.
+// Moment returns a day and a time to the minute, as the person reads it.
 func Moment(ctx context.Context, t time.Time) string {
 	return t.In(zoneOf(ctx)).Format("2006-01-02 15:04")
 }
 
-// Clock is a time of a day to the minute, as the person reads it.
+// Clock returns a time of a day to the minute, as the person reads it.
 func Clock(ctx context.Context, t time.Time) string { return t.In(zoneOf(ctx)).Format("15:04") }

@@ -21,7 +21,7 @@ const (
 	Chinese = "zh"
 )
 
-// Language is the language for a tag such as "zh-Hans-CN" or "en_GB", "" if
+// Language returns the language for a tag such as "zh-Hans-CN" or "en_GB", "" if
 // there are no sentences in it.
 func Language(tag string) string {
 	base, _, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(tag, "_", "-")), "-")
@@ -34,7 +34,7 @@ func Language(tag string) string {
 
 type key struct{}
 
-// With is a context whose work speaks to a person in this language.
+// With returns a context whose work speaks to a person in this language.
 func With(ctx context.Context, language string) context.Context {
 	if language == From(ctx) {
 		return ctx
@@ -42,7 +42,7 @@ func With(ctx context.Context, language string) context.Context {
 	return context.WithValue(ctx, key{}, language)
 }
 
-// From is the language of a context, "" if it has none.
+// From returns the language of a context, "" if it has none.
 func From(ctx context.Context) string {
 	language, _ := ctx.Value(key{}).(string)
 	return language
@@ -85,10 +85,10 @@ type Sentence struct {
 	count   bool // english is a noun, of which there are so many
 }
 
-// Later is a sentence as in Of.
+// Later returns a sentence as in Of.
 func Later(english string, args ...any) Sentence { return Sentence{english: english, args: args} }
 
-// In is the sentence in a language.
+// In returns the sentence in a language.
 func (s Sentence) In(language string) string {
 	if !s.count {
 		return In(language, s.english, s.args...)
@@ -100,7 +100,7 @@ func (s Sentence) In(language string) string {
 	return fmt.Sprint(s.args[0]) + " " + noun
 }
 
-// String is the sentence in English, for logs and models.
+// String returns the sentence in English, for logs and models.
 func (s Sentence) String() string { return s.In(English) }
 
 // Count says how many of something there are; what is an English noun in the

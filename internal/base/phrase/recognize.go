@@ -60,7 +60,7 @@ func recognize(english string, depth int) string {
 	return english
 }
 
-// whole is the translation of a sentence without arguments.
+// whole returns the translation of a sentence without arguments.
 func whole(english string) (string, bool) {
 	if zh, ok := fromEnglish()[english]; ok {
 		return zh, true
@@ -118,7 +118,7 @@ func fill(english string, depth int) (zh string, known int) {
 	for i, v := range values {
 		values[i] = recognizePart(v, depth)
 	}
-	return front + best.say(values), best.known
+	return front + best.fill(values), best.known
 }
 
 // pattern is a sentence with arguments, to find it in what a program wrote.
@@ -153,7 +153,7 @@ func (p *pattern) match(s string) ([]string, bool) {
 	return append(values, s), true
 }
 
-func (p *pattern) say(values []string) string {
+func (p *pattern) fill(values []string) string {
 	var b strings.Builder
 	for i, part := range p.zh {
 		b.WriteString(part)

@@ -1,6 +1,6 @@
 package phrase
 
-// chinese is the table of sentences in Chinese: the English words, then theirs.
+// chinese returns the table of sentences in Chinese: the English words, then theirs.
 func chinese() [][2]string { //nolint:funlen // a table
 	return [][2]string{
 		{"  [%d more characters are not shown]\n", "  [另有 %d 个字符未显示]\n"},

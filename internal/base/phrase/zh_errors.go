@@ -1,6 +1,6 @@
 package phrase
 
-// chineseErrors is the table of sentences that arrive finished and are recognised: errors,
+// chineseErrors returns the table of sentences that arrive finished and are recognised: errors,
 // and others of packages that do not know who reads them. Those with arguments are patterns.
 func chineseErrors() [][2]string { //nolint:funlen // a table
 	return [][2]string{

@@ -1,6 +1,6 @@
 package phrase
 
-// chineseHelp is the table of the help of commands and flags.
+// chineseHelp returns the table of the help of commands and flags.
 func chineseHelp() [][2]string { //nolint:funlen // a table
 	return [][2]string{
 		{

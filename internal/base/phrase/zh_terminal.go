@@ -1,6 +1,6 @@
 package phrase
 
-// chineseTerminal is the table of what commands, the setup and the chat in a terminal say.
+// chineseTerminal returns the table of what commands, the setup and the chat in a terminal say.
 func chineseTerminal() [][2]string { //nolint:funlen // a table
 	return [][2]string{
 		{"\n  1  %s (the usual address)\n\nType 1, or another base URL.", "\n  1  %s（常用地址）\n\n输入 1，或其他接口地址。"},

@@ -22,7 +22,7 @@ type entry[K comparable, V any] struct {
 	value V
 }
 
-// New is a map of at most so many keys.
+// New returns a map of at most so many keys.
 func New[K comparable, V any](most int) *Map[K, V] {
 	return &Map[K, V]{most: most, order: list.New(), at: map[K]*list.Element{}}
 }

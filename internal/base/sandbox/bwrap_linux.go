@@ -105,7 +105,7 @@ func (w *bwrapWords) copy(from *os.File, at string) {
 	w.cmd.ExtraFiles = append(slices.Clip(w.cmd.ExtraFiles), from)
 }
 
-// nextDescriptor is the number of the next extra file.
+// nextDescriptor returns the number of the next extra file.
 func nextDescriptor(cmd *exec.Cmd) string { return strconv.Itoa(3 + len(cmd.ExtraFiles)) }
 
 // maxCopy is the size up to which settings of the system are copied.
@@ -173,7 +173,7 @@ func (w *bwrapWords) copySetting(e place) bool {
 	return true
 }
 
-// textFile is a small text that can be read from a descriptor.
+// textFile returns a small text that can be read from a descriptor.
 func textFile(content string) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

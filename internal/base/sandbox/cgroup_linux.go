@@ -24,7 +24,7 @@ import (
 // ownGroup is the group below the delegated one where the agent itself lives.
 const ownGroup = "nanobot"
 
-// delegatedGroup is the directory of the agent's own group, or empty.
+// delegatedGroup returns the directory of the agent's own group, or empty.
 func delegatedGroup() string {
 	data, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -62,10 +62,10 @@ func delegated(dir string) bool {
 	return os.Getenv("NANOBOT_DELEGATED") == "1" && strings.HasSuffix(dir, ".service")
 }
 
-// takeGroup prepares a delegated group for subgroups with limits. The agent
+// prepareGroup makes a delegated group ready for subgroups with limits. The agent
 // must leave the group itself for one below it: a group has either processes or
 // limited subgroups.
-func takeGroup(dir string) error {
+func prepareGroup(dir string) error {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ type groupLimit struct {
 	optional   bool // not there in every kernel
 }
 
-// groupLimits are the settings of a command's group. Shared memory and files in
+// groupLimits returns the settings of a command's group. Shared memory and files in
 // memory count for the group that touched them first; there is no swap to hide
 // in. When memory runs out the whole command ends, not one process of it.
 func groupLimits(l Limits) []groupLimit {

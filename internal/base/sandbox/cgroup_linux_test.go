@@ -32,7 +32,7 @@ func TestTakeGroup(t *testing.T) {
 	t.Parallel()
 	self := strconv.Itoa(os.Getpid()) + "\n"
 	dir := fakeGroup(t, self, "cpu memory pids\n")
-	if err := takeGroup(dir); err != nil {
+	if err := prepareGroup(dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"nanobot/cgroup.procs": "0", "cgroup.subtree_control": "+pids +memory"} {
@@ -43,7 +43,7 @@ func TestTakeGroup(t *testing.T) {
 	for name, other := range map[string]string{
 		"shared": fakeGroup(t, self+"1\n", "memory pids"), "another's": fakeGroup(t, "1\n", "memory pids"), "no control": fakeGroup(t, self, "cpu pids"),
 	} {
-		if err := takeGroup(other); err == nil {
+		if err := prepareGroup(other); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 		if got, _ := os.ReadFile(filepath.Join(other, "cgroup.subtree_control")); len(got) > 0 {

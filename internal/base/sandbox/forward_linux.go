@@ -47,7 +47,7 @@ func certVariables() []string {
 	return append(out, "npm_config_audit=false") // it would send the list of packages
 }
 
-// systemCerts are the files that programs read certificates from.
+// systemCerts returns the files that programs read certificates from.
 func systemCerts() []string {
 	return []string{
 		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -97,14 +97,14 @@ func (p *plan) network(out *routine, send int) {
 	copy(request.name[:], "lo")
 	s := &out.setup
 	s.add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).save = true
-	s.add("start", "the loopback interface", unix.SYS_IOCTL, saved, unix.SIOCSIFFLAGS, put(out, request))
+	s.add("start", "the loopback interface", unix.SYS_IOCTL, saved, unix.SIOCSIFFLAGS, hold(out, request))
 	s.add("close", "a socket", unix.SYS_CLOSE, saved)
 	if p.Profile.Network != NetProxy {
 		return
 	}
 	address := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: inOrder(proxyPort), Addr: [4]byte{127, 0, 0, 1}}
 	s.add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0).save = true
-	s.add("bind", "the proxy port", unix.SYS_BIND, saved, put(out, address), unsafe.Sizeof(address))
+	s.add("bind", "the proxy port", unix.SYS_BIND, saved, hold(out, address), unsafe.Sizeof(address))
 	s.add("listen on", "the proxy port", unix.SYS_LISTEN, saved, maxForwards)
 	s.add("keep", "the listener", unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
 	s.add("close", "a socket", unix.SYS_CLOSE, saved)
@@ -114,7 +114,7 @@ func (p *plan) network(out *routine, send int) {
 	message := unix.Msghdr{Iov: &vector, Control: &rights[0]}
 	message.SetIovlen(1)
 	message.SetControllen(len(rights))
-	s.add("hand over", "the listener", unix.SYS_SENDMSG, send, put(out, message), 0)
+	s.add("hand over", "the listener", unix.SYS_SENDMSG, send, hold(out, message), 0)
 	s.add("close", "a socket", unix.SYS_CLOSE, passFD)
 }
 

@@ -142,7 +142,7 @@ func (r *routine) become(path string, argv, env []string, trial bool) error {
 	if err != nil {
 		return err
 	}
-	r.keep = append(r.keep, args, variables)
+	r.held = append(r.held, args, variables)
 	r.run.add("run", path, unix.SYS_EXECVE, path, unsafe.Pointer(&args[0]), unsafe.Pointer(&variables[0]))
 	return nil
 }
@@ -154,7 +154,7 @@ func (h *helper) attend(signals <-chan os.Signal) (int, error) {
 		// The agent never writes again: whatever comes is the end.
 		_, _ = h.lifeline.Read(make([]byte, 1))
 		orphaned.Store(true)
-		h.end()
+		h.kill()
 	}()
 	if err := h.started(); err != nil {
 		return 0, err
@@ -165,7 +165,7 @@ func (h *helper) attend(signals <-chan os.Signal) (int, error) {
 	}
 	code, err := wait(h.pid)
 	if h.Spaces == 0 && !h.Inner {
-		endOrphans()
+		killOrphans()
 	}
 	if orphaned.Load() && !h.Inner {
 		removeAll(h.Temp) // the agent cannot do it any more
@@ -246,7 +246,7 @@ func (h *helper) pass(signals <-chan os.Signal) {
 		if to != 0 {
 			_ = unix.Kill(to, s)
 		}
-		time.AfterFunc(time.Second, h.end)
+		time.AfterFunc(time.Second, h.kill)
 	}
 }
 
@@ -258,7 +258,7 @@ func (h *helper) watch() {
 	defer tick.Stop()
 	for range tick.C {
 		if countBelow(h.pid, h.most) >= h.most {
-			h.end()
+			h.kill()
 			return
 		}
 	}
@@ -278,9 +278,9 @@ func (h *helper) countProcesses() {
 	}
 }
 
-// end kills the command with everything it started. Without a namespace that
+// kill kills the command with everything it started. Without a namespace that
 // takes several rounds, and the wait for the command ends them.
-func (h *helper) end() {
+func (h *helper) kill() {
 	if h.Spaces != 0 || h.Inner {
 		_ = unix.Kill(h.pid, unix.SIGKILL) // and with it the namespace
 		return

@@ -160,9 +160,9 @@ func dropMost(out *routine, s *script) {
 	for i := range keep {
 		keep[i].Permitted = keep[i].Effective
 	}
-	header := put(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
+	header := hold(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
 	// Rights that a container never had cannot be kept; then none are.
-	s.add("keep", "some rights", unix.SYS_CAPSET, header, put(out, keep)).fine = unix.EPERM
+	s.add("keep", "some rights", unix.SYS_CAPSET, header, hold(out, keep)).fine = unix.EPERM
 }
 
 // mountOf is one line of the list of mounts.

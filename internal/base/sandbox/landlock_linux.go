@@ -26,7 +26,7 @@ const (
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// landlockABI is the version of Landlock, 0 without.
+// landlockABI returns the version of Landlock, 0 without.
 func landlockABI() int {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -62,7 +62,7 @@ func newRules(out *routine, abi int, noTCP bool) *rules {
 		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 	}
 	s := &out.run
-	s.add("make", "Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, put(out, attr), size, 0).save = true
+	s.add("make", "Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, hold(out, attr), size, 0).save = true
 	s.add("keep", "Landlock rules", unix.SYS_DUP3, saved, rulesFD, unix.O_CLOEXEC)
 	s.add("close", "Landlock rules", unix.SYS_CLOSE, saved)
 	return &rules{out: out, handled: attr.Handled_access_fs}
@@ -90,5 +90,5 @@ func (r *rules) grant(path string, access uint64, exact bool) {
 	open.skip = 3
 	s.add("keep", path, unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
 	s.add("close", path, unix.SYS_CLOSE, saved)
-	s.add("allow", path, unix.SYS_LANDLOCK_ADD_RULE, rulesFD, unix.LANDLOCK_RULE_PATH_BENEATH, put(r.out, rule), 0)
+	s.add("allow", path, unix.SYS_LANDLOCK_ADD_RULE, rulesFD, unix.LANDLOCK_RULE_PATH_BENEATH, hold(r.out, rule), 0)
 }

@@ -22,7 +22,7 @@ func (p *plan) limits(out *routine) {
 			limit.Max = old.Max // never more than the agent itself has
 			limit.Cur = min(limit.Cur, limit.Max)
 		}
-		out.run.add("limit", name, unix.SYS_PRLIMIT64, 0, resource, put(out, limit), 0)
+		out.run.add("limit", name, unix.SYS_PRLIMIT64, 0, resource, hold(out, limit), 0)
 	}
 	set("core dumps", unix.RLIMIT_CORE, 0)
 	set("memory", unix.RLIMIT_DATA, l.Memory)
@@ -37,7 +37,7 @@ func (p *plan) limits(out *routine) {
 	}
 }
 
-// tasks is the number of processes and threads on the machine.
+// tasks returns the number of processes and threads on the machine.
 func tasks() int64 {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -127,12 +127,12 @@ func (p *plan) exact(path string) bool {
 	return path != f.Workspace && within(path, f.Workspace)
 }
 
-// systemPaths are the directories programs live in.
+// systemPaths returns the directories programs live in.
 func systemPaths() []string {
 	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu", "/snap"}
 }
 
-// etcPaths are the settings ordinary programs read. Accounts, keys, tokens and
+// etcPaths returns the settings ordinary programs read. Accounts, keys, tokens and
 // the settings of services are not among them.
 func etcPaths() []string {
 	const list = `alternatives ca-certificates.conf crypto-policies fonts gai.conf gitattributes gitconfig host.conf

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// firstChild is the oldest child of a process, 0 without.
+// firstChild returns the oldest child of a process, 0 without.
 func firstChild(pid int) int {
 	if list := children(pid); len(list) > 0 {
 		return list[0]
@@ -58,10 +58,10 @@ func killBelow(pid int) {
 	}
 }
 
-// endOrphans kills what the command left behind. The helper is the reaper of
+// killOrphans kills what the command left behind. The helper is the reaper of
 // all its descendants, so each that ends hands its children up, until none is
 // left.
-func endOrphans() {
+func killOrphans() {
 	for {
 		killBelow(os.Getpid())
 		options := 0

@@ -37,7 +37,7 @@ type place struct {
 	exact  bool // the source has no links on its way, and must have none when it is bound
 }
 
-// layout is the file system a command sees, parents before children, so that
+// layout returns the file system a command sees, parents before children, so that
 // the deeper entry of two wins.
 func (p *plan) layout() []place {
 	if p.places == nil {
@@ -247,7 +247,7 @@ func (b *rootBuilder) bindExactly(e place, at string) {
 // openExactly opens a path, unless there is a link on its way.
 func openExactly(out *routine, s *script, path string) *step {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	open := s.add("open", path, unix.SYS_OPENAT2, atCWD, path, put(out, how), unix.SizeofOpenHow)
+	open := s.add("open", path, unix.SYS_OPENAT2, atCWD, path, hold(out, how), unix.SizeofOpenHow)
 	open.save = true
 	return open
 }
@@ -261,7 +261,7 @@ func (b *rootBuilder) setAttr(at string, set uint64, deep bool) {
 	}
 	attr, ok := b.attrs[set]
 	if !ok {
-		attr = put(b.out, unix.MountAttr{Attr_set: set})
+		attr = hold(b.out, unix.MountAttr{Attr_set: set})
 		b.attrs[set] = attr
 	}
 	b.s.add("protect", at, unix.SYS_MOUNT_SETATTR, atCWD, at, flags, attr, unsafe.Sizeof(unix.MountAttr{}))

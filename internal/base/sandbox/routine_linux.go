@@ -63,8 +63,8 @@ func dropRights(out *routine, s *script) {
 		// Who has no rights to begin with is not permitted this either.
 		s.add("bound", "rights", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0).fine = unix.EPERM
 	}
-	header := put(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
-	s.add("drop", "rights", unix.SYS_CAPSET, header, put(out, [2]unix.CapUserData{}))
+	header := hold(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
+	s.add("drop", "rights", unix.SYS_CAPSET, header, hold(out, [2]unix.CapUserData{}))
 }
 
 // listen lets the first process of the namespace make everything read-only that
@@ -73,16 +73,16 @@ func dropRights(out *routine, s *script) {
 func (p *plan) listen(out *routine) {
 	s := &out.leave
 	s.add("keep", "the control socket", unix.SYS_DUP3, p.Control, controlFD, 0)
-	signals := put(out, uint64(1)<<(unix.SIGCHLD-1))
+	signals := hold(out, uint64(1)<<(unix.SIGCHLD-1))
 	s.add("watch", "processes", unix.SYS_SIGNALFD4, ^uintptr(0), signals, 8, 0).save = true
 	s.add("watch", "processes", unix.SYS_DUP3, saved, endedFD, 0)
 	s.add("close", "files", unix.SYS_CLOSE_RANGE, endedFD+1, frozenFD-1, 0)
 	s.add("refuse", "new rights", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-	header := put(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
+	header := hold(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
 	mounts := unix.CapUserData{Effective: 1 << unix.CAP_SYS_ADMIN, Permitted: 1 << unix.CAP_SYS_ADMIN}
-	s.add("drop", "rights", unix.SYS_CAPSET, header, put(out, [2]unix.CapUserData{mounts}))
+	s.add("drop", "rights", unix.SYS_CAPSET, header, hold(out, [2]unix.CapUserData{mounts}))
 
-	attr := put(out, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	attr := hold(out, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	for i, at := range p.writable() {
 		// Held from the start: the command may change names on the way to it.
 		fd := frozenFD + i
@@ -93,7 +93,7 @@ func (p *plan) listen(out *routine) {
 	}
 }
 
-// writable are the places that a command may change and others see. What lies
+// writable returns the places that a command may change and others see. What lies
 // below one of them is frozen with it, whatever its name has become by then.
 func (p *plan) writable() []string {
 	var out []string
@@ -135,7 +135,7 @@ func (p *plan) confine(out *routine) {
 		s.add("lower", "the priority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 10).fine = unix.EACCES
 	}
 	p.applyFilter(out)
-	s.add("unblock", "signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, put(out, uint64(0)), 0, 8)
+	s.add("unblock", "signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, hold(out, uint64(0)), 0, 8)
 	s.add("enter", p.Dir, unix.SYS_CHDIR, p.Dir)
 }
 
@@ -146,10 +146,10 @@ func (p *plan) applyFilter(out *routine) {
 		return
 	}
 	head := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]} //nolint:gosec // far below 65536
-	out.run.add("apply", "the system call filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, put(out, head))
+	out.run.add("apply", "the system call filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, hold(out, head))
 }
 
-// guarded are the agent and the helper, where neither a namespace nor
+// guarded returns the agent and the helper, where neither a namespace nor
 // Landlock keeps signals away from them.
 func (p *plan) guarded() []int {
 	if p.ABI >= scopedLandlock || p.ownFiles() {

@@ -306,7 +306,7 @@ func (b *Box) WrapFreezable(cmd *exec.Cmd, p Profile) (freeze func() error, clea
 	return freeze, cleanup, nil
 }
 
-// checked is the clean profile of a command that can be wrapped.
+// checked returns the clean profile of a command that can be wrapped.
 func checked(cmd *exec.Cmd, p Profile) (Profile, error) {
 	switch {
 	case cmd.Err != nil:

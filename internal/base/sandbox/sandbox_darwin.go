@@ -63,7 +63,7 @@ func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 	return func() { _ = os.RemoveAll(temp) }, nil
 }
 
-// seatbelt is the profile in the system's own language; of two rules for a path
+// seatbelt returns the profile in the system's own language; of two rules for a path
 // the later one counts.
 func (p Profile) seatbelt(temp string) string {
 	var b strings.Builder
@@ -116,7 +116,7 @@ func (p Profile) seatbeltHide() string {
 	return b.String()
 }
 
-// quoted is a string of the profile language.
+// quoted returns a string of the profile language.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

@@ -16,7 +16,7 @@ type routine struct {
 	// freeze is performed by the first process when the agent asks for it.
 	freeze script
 
-	keep []any // what steps point to; the collector does not know them
+	held []any // what steps point to; the collector does not know them
 }
 
 // Descriptors that steps can mention before they exist.
@@ -62,9 +62,9 @@ type step struct {
 	save bool // later steps may use the result
 }
 
-// put keeps a copy of a value for steps to point to.
-func put[T any](r *routine, v T) unsafe.Pointer {
-	r.keep = append(r.keep, &v)
+// hold makes a copy of a value for steps to point to.
+func hold[T any](r *routine, v T) unsafe.Pointer {
+	r.held = append(r.held, &v)
 	return unsafe.Pointer(&v)
 }
 
@@ -83,7 +83,7 @@ func (s *script) add(verb, object string, nr uintptr, args ...any) *step {
 			st.args[i] = uintptr(v)
 		case string:
 			text := append([]byte(v), 0)
-			s.of.keep = append(s.of.keep, text)
+			s.of.held = append(s.of.held, text)
 			st.args[i] = uintptr(unsafe.Pointer(&text[0]))
 		default:
 			panic("sandbox: no system call takes such an argument")

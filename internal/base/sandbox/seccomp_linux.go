@@ -112,7 +112,7 @@ const (
 
 func argument(i uint32) uint32 { return offArgs + 8*i }
 
-// refuse is the action by which a call fails with an error.
+// refuse returns the action by which a call fails with an error.
 func refuse(e unix.Errno) uint32 {
 	return unix.SECCOMP_RET_ERRNO | uint32(e) //nolint:gosec // error numbers are small
 }

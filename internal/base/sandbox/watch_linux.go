@@ -44,7 +44,7 @@ func (w Watch) Run(ctx context.Context) *OverError {
 			return nil
 		case <-tick.C:
 		}
-		if o := s.look(); o != nil {
+		if o := s.check(); o != nil {
 			return o
 		}
 		next := watchEvery
@@ -83,14 +83,14 @@ type watching struct {
 	gone   int64             // what was gone from them at the last look
 }
 
-func (s *watching) look() *OverError {
-	if o := s.lookAtMemory(); o != nil {
+func (s *watching) check() *OverError {
+	if o := s.checkMemory(); o != nil {
 		return o
 	}
-	return s.lookAtDisk()
+	return s.checkDisk()
 }
 
-func (s *watching) lookAtMemory() *OverError {
+func (s *watching) checkMemory() *OverError {
 	if s.Memory <= 0 {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (s *watching) machine() (available, shared int64) {
 	return field(data, "MemAvailable:"), field(data, "Shmem:")
 }
 
-// field is a number of kilobytes in a list of the kernel, in bytes.
+// field returns a number of kilobytes in a list of the kernel, in bytes.
 func field(data []byte, name string) int64 {
 	i := bytes.Index(data, []byte(name))
 	if i < 0 {
@@ -221,7 +221,7 @@ func (s *watching) disks(fn func(dir string, free uint64)) {
 	}
 }
 
-func (s *watching) lookAtDisk() *OverError {
+func (s *watching) checkDisk() *OverError {
 	var gone int64
 	low := false
 	s.disks(func(dir string, free uint64) {
@@ -297,7 +297,7 @@ func (w Watch) grown(fn func(path string, size int64)) {
 	}
 }
 
-// PrivateDirs are the private temporary directories that commands got since.
+// PrivateDirs returns the private temporary directories that commands got since.
 func PrivateDirs(since time.Time) []string {
 	list, err := filepath.Glob(filepath.Join(os.TempDir(), "nanobot-*"))
 	if err != nil {

@@ -85,5 +85,5 @@ func (w Watch) grown(fn func(path string, size int64)) {
 
 func machineMemory() int64 { return 0 }
 
-// PrivateDirs are the private temporary directories that commands got since.
+// PrivateDirs returns the private temporary directories that commands got since.
 func PrivateDirs(time.Time) []string { return nil }

@@ -40,7 +40,7 @@ func (b *Box) open(ctx context.Context) error {
 	if err := b.choose(ctx); err != nil {
 		return err
 	}
-	if dir := delegatedGroup(); dir != "" && takeGroup(dir) == nil {
+	if dir := delegatedGroup(); dir != "" && prepareGroup(dir) == nil {
 		b.means.group = dir
 		b.level.Cgroup = b.try(ctx) == nil
 		if !b.level.Cgroup {
@@ -93,7 +93,7 @@ func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 	return nil
 }
 
-// variants are the combinations worth trying, strongest first.
+// variants returns the combinations worth trying, strongest first.
 func variants() []means {
 	full := means{spaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | allSpaces, pidMax: countsPerSpace()}
 	out := []means{full}

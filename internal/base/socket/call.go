@@ -21,7 +21,7 @@ type call struct {
 func (c *Conn) Call(ctx context.Context, id string, f Frame) (Frame, error) {
 	k := &call{turn: make(chan struct{}), answer: make(chan Frame, 1)}
 	c.begin(id, k)
-	defer c.finish(id, k)
+	defer c.removeCall(id, k)
 
 	select {
 	case <-k.turn:
@@ -61,7 +61,7 @@ func (c *Conn) begin(id string, k *call) {
 	signal(c.room) // a call makes room
 }
 
-func (c *Conn) finish(id string, k *call) {
+func (c *Conn) removeCall(id string, k *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.Index(c.calls[id], k)

@@ -120,7 +120,9 @@ func (c *Conn) dial(ctx context.Context) error {
 		return dialError(t, res, err)
 	}
 	conn.SetReadLimit(c.o.MaxFrame)
-	c.ws, c.wire, c.hide = conn, below.wire, t.redactor()
+	c.ws = conn
+	c.wire = below.wire
+	c.hide = t.redactor()
 	return nil
 }
 
@@ -143,7 +145,7 @@ func (c *Conn) fail(err error) {
 	_ = c.wire.Close()
 }
 
-// lost is the error of a connection that ended.
+// lost returns the error of a connection that ended.
 func (c *Conn) lost() error { return fmt.Errorf("%w: %w", ErrLost, context.Cause(c.life)) }
 
 // leave ends the connection and waits for everything of it. At the end of Run
@@ -185,7 +187,7 @@ func (c *Conn) read() {
 			return
 		}
 		if c.run.Err() == nil { // else only the goodbye matters
-			c.take(f)
+			c.dispatch(f)
 		}
 	}
 }
@@ -201,10 +203,10 @@ func (c *Conn) readFrame(ctx context.Context) (Frame, error) {
 	return Frame{Binary: kind == ws.MessageBinary, Data: data}, err
 }
 
-// take gives a frame to the call that it answers, else to the backlog. While
+// dispatch gives a frame to the call that it answers, else to the backlog. While
 // the backlog is full the server has to wait. A frame that was read is not lost
 // with the connection.
-func (c *Conn) take(f Frame) {
+func (c *Conn) dispatch(f Frame) {
 	if c.o.Match != nil {
 		if id, ok := c.o.Match(f); ok && c.answer(id, f) {
 			return

@@ -61,7 +61,7 @@ type Options struct {
 	// the backlog is full. The frames of a connection that is lost are still
 	// handled before the next one is made. An error ends the connection.
 	Receive func(ctx context.Context, c *Conn, f Frame) error
-	// Lost is told why a connection ended or could not be made. What it returns
+	// Lost is called with the reason why a connection ended or could not be made. What it returns
 	// decides how to go on: Fatal ends Run, After sets the pause.
 	Lost func(err error) error
 	// Match names the call that a frame answers; false: none. It must not block

@@ -33,8 +33,8 @@ type Cursor struct {
 	Tail    []byte // the last bytes before At
 }
 
-// Look says what happened to a log.
-func (c *Cursor) Look(ctx context.Context, l Log) (Info, Change, error) {
+// Inspect compares a log with the cursor and returns what happened to it.
+func (c *Cursor) Inspect(ctx context.Context, l Log) (Info, Change, error) {
 	info, err := l.Info(ctx)
 	if err != nil {
 		return info, Another, err

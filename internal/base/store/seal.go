@@ -20,7 +20,7 @@ const (
 	sealEnd  = SealSize + len(`}`)
 )
 
-// Sum is the checksum of anything as it is written: CRC-32C, for which processors
+// Sum returns the checksum of anything as it is written: CRC-32C, for which processors
 // have an instruction.
 func Sum(data []byte) []byte {
 	sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))

@@ -30,7 +30,7 @@ var (
 	// ErrMoved says that a log has another length by now.
 	ErrMoved = errors.New("the log was changed by another process")
 	// ErrExists says that the name of an archive is taken by something else.
-	ErrExists = errors.New("the name is taken")
+	ErrExists = errors.New("the name is already in use")
 )
 
 // LockedError says that another holder has a lock.
@@ -125,7 +125,7 @@ type Log interface { //nolint:interfacebloat // seven ways to use one file
 	Close() error
 }
 
-// Under is the part of a store below a folder. Closing it does nothing.
+// Under returns the part of a store below a folder. Closing it does nothing.
 func Under(s Store, dir ...string) Store { return &under{s, path.Join(dir...)} }
 
 type under struct {

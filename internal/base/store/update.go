@@ -85,14 +85,14 @@ func jitter(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// Indented is the form of documents that people read.
+// Indented returns the form of documents that people read.
 func Indented(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	return append(data, '\n'), err
 }
 
-// KeepDamaged keeps a copy of an unreadable document beside it and returns its name.
-func KeepDamaged(ctx context.Context, s Store, name string, data []byte, now time.Time) (aside string, err error) {
+// SaveDamaged saves a copy of an unreadable document beside it and returns its name.
+func SaveDamaged(ctx context.Context, s Store, name string, data []byte, now time.Time) (aside string, err error) {
 	aside = name + ".damaged-" + now.UTC().Format("20060102-150405")
 	if _, err := s.Put(ctx, aside, data, Any, true); err != nil {
 		return "", fmt.Errorf("%s is damaged and cannot be kept aside: %w", s.Where(name), err)

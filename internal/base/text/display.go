@@ -42,7 +42,7 @@ func Label(s string, n int) string {
 // speakerShown is how many characters of a name are shown before what was said.
 const speakerShown = 64
 
-// Speaker is the name of another person as it stands before what they said: on one
+// Speaker returns the name of another person as it stands before what they said: on one
 // line, and without a colon, which would let a name put words into the mouth of another.
 func Speaker(name string) string {
 	return strings.TrimSpace(Label(strings.NewReplacer(":", " ", "：", " ").Replace(name), speakerShown))

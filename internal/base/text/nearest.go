@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Distance is the number of single-character insertions, deletions,
+// Distance returns the number of single-character insertions, deletions,
 // replacements and swaps of neighbours that turn a into b.
 func Distance(a, b string) int {
 	x, y := []rune(a), []rune(b)

@@ -38,7 +38,7 @@ func CutBytes(s string, n int) string {
 	return s[:n]
 }
 
-// FirstLine is the first line of s that is not blank, shortened as Ellipsis does to at
+// FirstLine returns the first line of s that is not blank, shortened as Ellipsis does to at
 // most n code points; 0 is no limit.
 func FirstLine(s string, n int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
@@ -95,7 +95,7 @@ func CutMiddle(s string, n int) string {
 // providers reject a request that carries anything else.
 func Valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// offset is the byte position of the n-th code point, or len(s).
+// offset returns the byte position of the n-th code point, or len(s).
 func offset(s string, n int) int {
 	if n <= 0 {
 		return 0

@@ -58,13 +58,13 @@ const (
 func (t *Think) Feed(delta string) (visible, reasoning string) {
 	t.buf = append(t.buf, delta...)
 	t.run(false)
-	return t.take()
+	return t.drain()
 }
 
 // Close says that the text is complete and returns the rest of it.
 func (t *Think) Close() (visible, reasoning string) {
 	t.run(true)
-	visible, reasoning = t.take()
+	visible, reasoning = t.drain()
 	*t = Think{}
 	return visible, reasoning
 }
@@ -83,7 +83,7 @@ func StripThink(s string) string {
 	return visible
 }
 
-func (t *Think) take() (visible, reasoning string) {
+func (t *Think) drain() (visible, reasoning string) {
 	visible, reasoning = string(t.visible), string(t.reasoning)
 	t.visible, t.reasoning = t.visible[:0], t.reasoning[:0]
 	return visible, reasoning
@@ -108,18 +108,18 @@ func (t *Think) text(final bool) bool {
 	for {
 		at := bytes.IndexByte(t.buf, '<')
 		if at < 0 {
-			t.put(len(t.buf))
+			t.show(len(t.buf))
 			return false
 		}
-		t.put(at)
+		t.show(at)
 		if t.code.inside() {
-			t.put(1)
+			t.show(1)
 			continue
 		}
 		tag := matchTag(t.buf)
 		switch tag.kind {
 		case tagNone:
-			t.put(1)
+			t.show(1)
 		case tagPartial:
 			switch {
 			case !final:
@@ -127,11 +127,11 @@ func (t *Think) text(final bool) bool {
 			case tag.droppable(t.buf):
 				t.skip(len(t.buf))
 			default:
-				t.put(1)
+				t.show(1)
 			}
 		case tagOpen:
 			if t.dead[tag.name] {
-				t.put(tag.size)
+				t.show(tag.size)
 				continue
 			}
 			t.name = tag.name
@@ -150,13 +150,13 @@ func (t *Think) text(final bool) bool {
 			t.edge(tag.size)
 		case tagBroken:
 			if t.seen && t.buf[tag.size] < 0x80 {
-				t.put(tag.size)
+				t.show(tag.size)
 			} else {
 				t.skip(tag.size)
 			}
 		case tagChannel:
 			if t.seen {
-				t.put(1)
+				t.show(1)
 			} else {
 				t.skip(tag.size)
 			}
@@ -195,7 +195,7 @@ func (t *Think) held(final bool) bool {
 		return true
 	case final:
 		t.dead[t.name] = true
-		t.put(t.open)
+		t.show(t.open)
 		t.mode = modeText
 		return true
 	default:
@@ -222,9 +222,9 @@ func (t *Think) findClose(from int) (at, size int) {
 	}
 }
 
-// put makes the first n bytes of buf visible, except for blanks that may turn
+// show makes the first n bytes of buf visible, except for blanks that may turn
 // out to be outer ones.
-func (t *Think) put(n int) {
+func (t *Think) show(n int) {
 	p := t.buf[:n]
 	t.buf = t.buf[n:]
 	if !t.seen {

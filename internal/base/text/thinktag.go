@@ -107,7 +107,7 @@ func continuesName(c byte) bool {
 }
 
 // droppable reports whether the unfinished tag that b consists of is long
-// enough to be no accident: "<" and "<th" are ordinary ends of a text.
+// enough not to be an accident: "<" and "<th" are ordinary ends of a text.
 func (t thinkTag) droppable(b []byte) bool {
 	if t.kind != tagPartial || len(b) == 0 {
 		return false
@@ -142,7 +142,7 @@ func (c *codeSpans) feed(p []byte) {
 // inside reports whether the next byte, which must not be a fence character,
 // is code.
 func (c *codeSpans) inside() bool {
-	c.endRun()
+	c.closeRun()
 	return c.fence != 0 || c.ticks > 0
 }
 
@@ -151,7 +151,7 @@ func (c *codeSpans) step(b byte) {
 		c.runLen++
 		return
 	}
-	c.endRun()
+	c.closeRun()
 	switch b {
 	case '\n':
 		if c.closing {
@@ -176,8 +176,8 @@ func (c *codeSpans) step(b byte) {
 	}
 }
 
-// endRun decides what a finished run of backticks or tildes means.
-func (c *codeSpans) endRun() {
+// closeRun decides what a finished run of backticks or tildes means.
+func (c *codeSpans) closeRun() {
 	if c.runLen == 0 {
 		return
 	}

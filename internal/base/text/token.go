@@ -79,7 +79,7 @@ func (c *Calibration) Observe(estimated, actual int) {
 	}
 }
 
-// Factor is the learned ratio of counted to estimated tokens, 1 at first.
+// Factor returns the learned ratio of counted to estimated tokens, 1 at first.
 func (c *Calibration) Factor() float64 { return factor(c.bits.Load()) }
 
 // Apply corrects an estimate, rounding up.

@@ -17,7 +17,7 @@ type Backoff struct {
 	next   time.Duration // 0: Least
 }
 
-// Next is the pause after another failure.
+// Next returns the pause after another failure.
 func (b *Backoff) Next() time.Duration {
 	d := min(max(b.next, b.Least), b.Most)
 	b.next = min(2*d, b.Most)

@@ -95,7 +95,7 @@ func RunKill(t *testing.T, open Open, childTest string, rounds int) {
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers in every run
 	for round := range rounds {
 		env := fmt.Sprintf("%s=%d|%s", childEnv, round, dir)
-		storetest.RunChild(t, childTest, env, 1+rng.IntN(killLines), func(line string) { w.note(t, line) })
+		storetest.RunChild(t, childTest, env, 1+rng.IntN(killLines), func(line string) { w.record(t, line) })
 		if t.Failed() {
 			return
 		}
@@ -134,7 +134,7 @@ type witness struct {
 	last      map[string]mark // by chat
 }
 
-func (w *witness) note(t *testing.T, line string) {
+func (w *witness) record(t *testing.T, line string) {
 	t.Helper()
 	what, id, _ := strings.Cut(line, " ")
 	switch what {

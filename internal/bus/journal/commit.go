@@ -34,8 +34,8 @@ type commit struct {
 
 // step holds what one line changes in memory. Both run under Journal.mu.
 type step struct {
-	written func()      // the line is in the file, if it can be
-	settled func(error) // it is on the disk, or the commit failed
+	written  func()      // the line is in the file, if it can be
+	onResult func(error) // it is on the disk, or the commit failed
 }
 
 // join adds a line to the next commit. The caller holds the lock and calls
@@ -53,8 +53,8 @@ func (j *Journal) join(line []byte, steps ...step) *commit {
 	return j.next
 }
 
-// finish waits until a commit is written, or writes it.
-func (j *Journal) finish(c *commit) error {
+// flush waits until a commit is written, or writes it.
+func (j *Journal) flush(c *commit) error {
 	select {
 	case <-c.done:
 		return c.err
@@ -115,8 +115,8 @@ func (j *Journal) perform(c *commit) error {
 		j.opts.Log.Error("the message journal cannot be written; no messages are accepted", "err", err)
 	}
 	for _, s := range c.steps {
-		if s.settled != nil {
-			s.settled(err)
+		if s.onResult != nil {
+			s.onResult(err)
 		}
 	}
 	return err
@@ -149,7 +149,7 @@ func (j *Journal) syncNow() {
 	c := j.join(nil)
 	c.sync = true
 	j.mu.Unlock()
-	_ = j.finish(c) // was noted by perform
+	_ = j.flush(c) // was noted by perform
 }
 
 // mend writes the file again after a failure, because what is in it is not
@@ -182,7 +182,7 @@ func (j *Journal) heal() {
 	}
 	c := j.join(nil)
 	j.mu.Unlock()
-	_ = j.finish(c) // Status tells
+	_ = j.flush(c) // Status tells
 }
 
 // rewrite replaces the file by one with only what is left to do. Ids of what

@@ -30,7 +30,7 @@ func (j *Journal) Submit(ctx context.Context, in bus.Inbound) error {
 	if err != nil || c == nil {
 		return err
 	}
-	return j.finish(c)
+	return j.flush(c)
 }
 
 // Known implements bus.Knower.
@@ -40,8 +40,8 @@ func (j *Journal) Known(id string) bool {
 	return j.seen.has(inKey(id))
 }
 
-// Settled implements bus.Knower.
-func (j *Journal) Settled(id string) bool {
+// Completed implements bus.Knower.
+func (j *Journal) Completed(id string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.seen.has(inKey(id)) && j.inbound[id] == nil && j.outs[bus.FinalID(id)] == nil
@@ -71,7 +71,7 @@ func (j *Journal) accept(ctx context.Context, e *inEntry, raw []byte) (*commit, 
 		}
 	}
 	e.seq = j.stamp()
-	e.commit = j.join(raw, step{settled: func(err error) { j.accepted(e, err) }})
+	e.commit = j.join(raw, step{onResult: func(err error) { j.accepted(e, err) }})
 	e.commit.sync = true
 	j.inbound[e.in.ID] = e
 	l := j.lanes.of(e.in.Route.Channel)
@@ -213,7 +213,7 @@ func (j *Journal) Complete(_ context.Context, id string, outs ...bus.Outbound) e
 	}
 	c.sync, c.soon = c.sync || !again, c.soon || again
 	j.mu.Unlock()
-	return j.finish(c)
+	return j.flush(c)
 }
 
 func signal(c chan struct{}) {

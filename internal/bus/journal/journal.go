@@ -89,7 +89,7 @@ const (
 	nameLock = "journal.lock"
 )
 
-// Damaged is the file below a data folder with lines that could not be used, "" if
+// Damaged returns the file below a data folder with lines that could not be used, "" if
 // there is none.
 func Damaged(data string) string {
 	file := filepath.Join(datadir.Bus.In(data), nameBad)
@@ -226,7 +226,7 @@ func (j *Journal) Close() error {
 	close(j.closing)
 	c := j.join(nil)
 	j.mu.Unlock()
-	err := j.finish(c) // everything that was on its way is written now
+	err := j.flush(c) // everything that was on its way is written now
 	j.mu.Lock()
 	grown := j.file.size > j.file.base
 	j.mu.Unlock()

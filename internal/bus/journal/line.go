@@ -57,8 +57,8 @@ func encode(b *bytes.Buffer, v any) error {
 	return nil
 }
 
-// end ends the line that began at an offset of b.
-func end(b *bytes.Buffer, begin int) {
+// sealLine closes the line that began at an offset of b.
+func sealLine(b *bytes.Buffer, begin int) {
 	line := store.Seal(append(b.Bytes(), '}'), begin)
 	b.Truncate(begin)
 	b.Write(line[begin:])
@@ -106,7 +106,7 @@ func message(b *bytes.Buffer, kind, id string, at time.Time, msg any) error {
 	if err := encode(b, msg); err != nil {
 		return err
 	}
-	end(b, begin)
+	sealLine(b, begin)
 	return nil
 }
 
@@ -129,7 +129,7 @@ func doneLine(b *bytes.Buffer, id string, at time.Time, outs []bus.Outbound) err
 			return err
 		}
 	}
-	end(b, begin)
+	sealLine(b, begin)
 	return nil
 }
 
@@ -142,15 +142,15 @@ func mark(b *bytes.Buffer, kind, id string, part int) error {
 		b.WriteString(`,"part":`)
 		b.Write(strconv.AppendInt(nil, int64(part), 10))
 	}
-	end(b, begin)
+	sealLine(b, begin)
 	return nil
 }
 
-// snapshot is a file with only what is left to do. The caller holds the lock.
+// snapshot returns a file with only what is left to do. The caller holds the lock.
 func (j *Journal) snapshot() ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"journal\":%d", version)
-	end(&b, 0)
+	sealLine(&b, 0)
 	for _, e := range bySeq(j.inbound, func(e *inEntry) uint64 { return e.seq }) {
 		if !e.accepted {
 			continue // its line is still to be written
@@ -196,8 +196,8 @@ type open struct {
 	delivered map[string]bool   // answers that no line has
 }
 
-// take applies line n.
-func (o *open) take(n int, l line, s *seen) {
+// apply adds what line n says to what is open.
+func (o *open) apply(n int, l line, s *seen) {
 	at := time.UnixMilli(l.At)
 	switch {
 	case l.In != "":
@@ -230,10 +230,10 @@ func (o *open) take(n int, l line, s *seen) {
 	}
 }
 
-// takeDamaged applies line n, whose checksum fails, as far as that does no harm:
+// applyDamaged applies line n, whose checksum fails, as far as that does no harm:
 // what it says is wrong somewhere. A delivery is believed if its id is that of
 // a message, which no flipped bit makes.
-func (o *open) takeDamaged(n int, raw []byte) {
+func (o *open) applyDamaged(n int, raw []byte) {
 	var l line
 	var in bus.Inbound
 	if json.Unmarshal(raw, &l) != nil || l.In != "" && (json.Unmarshal(l.Msg, &in) != nil || in.ID == "") {
@@ -294,13 +294,13 @@ func (j *Journal) replay(ctx context.Context, data []byte) error {
 		rest = more
 		if !ok {
 			bad = append(bad, raw)
-			o.takeDamaged(n, raw)
+			o.applyDamaged(n, raw)
 			continue
 		}
 		if l.Journal > version {
 			return fmt.Errorf("%s was written by a newer version", j.store.Where(nameLog))
 		}
-		o.take(n, l, &j.seen)
+		o.apply(n, l, &j.seen)
 	}
 	o.dropDelivered(&j.seen)
 	for _, f := range bySeq(o.ins, func(f *found) int { return f.seq }) {
@@ -359,7 +359,7 @@ func (f *found) outbound() (out bus.Outbound, err error) {
 		}
 	}
 	if err == nil && out.ID == "" {
-		err = errors.New("no id")
+		err = errors.New("journal entry without an id")
 	}
 	return out, err
 }
@@ -472,7 +472,7 @@ func (s *scanner) num() (n int64) {
 	return n
 }
 
-// tail is the rest of the line without the brace that closes it.
+// tail returns the rest of the line without the brace that closes it.
 func (s *scanner) tail() []byte {
 	n := len(s.rest) - 1
 	if !s.ok || n < 1 || s.rest[n] != '}' {

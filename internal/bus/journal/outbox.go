@@ -94,7 +94,7 @@ func (j *Journal) Publish(ctx context.Context, out bus.Outbound) error {
 	if err != nil || c == nil {
 		return err
 	}
-	return j.finish(c)
+	return j.flush(c)
 }
 
 // place waits for room in the outbox; nil means that the message is known already.
@@ -116,7 +116,7 @@ func (j *Journal) place(ctx context.Context, e *outEntry, raw []byte) (*commit, 
 			return nil, err
 		}
 	}
-	c := j.join(raw, step{settled: func(err error) {
+	c := j.join(raw, step{onResult: func(err error) {
 		if err == nil {
 			j.enqueue(e)
 		}
@@ -276,12 +276,12 @@ func (j *Journal) nextOut(ctx context.Context, l *lane) (d bus.Delivery, ok bool
 // Sent notes that a message was sent up to and with the part of this number,
 // counted from 1; see bus.Outbox.
 func (j *Journal) Sent(_ context.Context, id string, part int) error {
-	return j.note("sent", id, part, func(e *outEntry) { e.parts = max(e.parts, part) })
+	return j.record("sent", id, part, func(e *outEntry) { e.parts = max(e.parts, part) })
 }
 
 // Delivered ends the life of a message; see bus.Outbox.
 func (j *Journal) Delivered(_ context.Context, id string) error {
-	return j.note("delivered", id, 0, func(e *outEntry) {
+	return j.record("delivered", id, 0, func(e *outEntry) {
 		delete(j.outs, id)
 		l := j.lanes.of(e.out.Route.Channel)
 		l.out--
@@ -289,9 +289,9 @@ func (j *Journal) Delivered(_ context.Context, id string) error {
 	})
 }
 
-// note writes a line about an outbound message, without waiting for the disk,
+// record writes a line about an outbound message, without waiting for the disk,
 // and applies it even if that fails: what was sent was sent.
-func (j *Journal) note(kind, id string, part int, apply func(*outEntry)) error {
+func (j *Journal) record(kind, id string, part int, apply func(*outEntry)) error {
 	var b bytes.Buffer
 	if err := mark(&b, kind, id, part); err != nil {
 		return err
@@ -315,5 +315,5 @@ func (j *Journal) note(kind, id string, part int, apply func(*outEntry)) error {
 		}
 	}})
 	j.mu.Unlock()
-	return j.finish(c)
+	return j.flush(c)
 }

@@ -132,7 +132,7 @@ func (s *seen) store(ctx context.Context, fl flushed) error {
 	return s.log.Append(ctx, info.Size, fl.data, true)
 }
 
-// stored is told that store worked.
+// stored counts what store has written.
 func (s *seen) stored(fl flushed) {
 	s.fresh = 0
 	if fl.whole {
@@ -198,7 +198,7 @@ func newKeySet(n int) keySet {
 	return keySet{places: make([]uint64, size)}
 }
 
-// find is the place of a key, or where it would go.
+// find returns the place of a key, or where it would go.
 func (k *keySet) find(key uint64) int {
 	i := int(key) & (len(k.places) - 1) //nolint:gosec // only the low bits count
 	for k.places[i] != 0 && k.places[i] != key {

@@ -55,7 +55,7 @@ func (j *Journal) Shown(_ context.Context, to bus.Route, ids []string) error {
 	}
 	c := j.join(b.Bytes())
 	j.mu.Unlock()
-	return j.finish(c)
+	return j.flush(c)
 }
 
 // Showing gives back what Shown kept; see bus.Outbox.
@@ -84,7 +84,7 @@ func (s *shownAnswers) bound() {
 	}
 }
 
-// routes are the routes with something shown, the oldest first.
+// routes returns the routes with something shown, the oldest first.
 func (s *shownAnswers) routes() []bus.Route {
 	routes := slices.Collect(maps.Keys(s.by))
 	slices.SortStableFunc(routes, func(a, b bus.Route) int {
@@ -124,7 +124,7 @@ func shownLine(b *bytes.Buffer, to bus.Route, ids []string, at time.Time) error 
 	if err := encode(b, to); err != nil {
 		return err
 	}
-	end(b, begin)
+	sealLine(b, begin)
 	return nil
 }
 

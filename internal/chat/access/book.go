@@ -496,7 +496,7 @@ func (b *Book) decode(ctx context.Context, data []byte) error {
 	p := page{}
 	b.damaged = false
 	if err := json.Unmarshal(data, &p); err != nil && data != nil {
-		aside, kept := store.KeepDamaged(ctx, b.store, b.name, data, b.now())
+		aside, kept := store.SaveDamaged(ctx, b.store, b.name, data, b.now())
 		if kept != nil {
 			return kept
 		}

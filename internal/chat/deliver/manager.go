@@ -410,7 +410,7 @@ func (s *supervisor) deps() chat.Deps {
 	o := s.m.o
 	var known, settled func(id string) bool
 	if k, ok := o.Queue.(bus.Knower); ok {
-		known, settled = k.Known, k.Settled
+		known, settled = k.Known, k.Completed
 	}
 	if s.gate == nil {
 		s.gate = access.NewGate(access.GateOptions{Name: s.name, Lists: s.common.Lists, Book: s.m.book, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})

@@ -33,7 +33,7 @@ func (a *Agent) submit(it *envelope) error {
 		}
 		c.stopped.drop(turn.ErrStopped)
 	}
-	return a.mailboxes.put(it)
+	return a.mailboxes.enqueue(it)
 }
 
 // submitAnswer takes an answer to its question, or says that there is none.
@@ -53,7 +53,7 @@ func (a *Agent) BusyWith(key string) bool { return a.mailboxes.holds(key) }
 func (a *Agent) Stop(ctx context.Context, key string) string {
 	s := a.mailboxes.cut(key, nil)
 	s.drop(turn.ErrStopped)
-	return a.settle(ctx, key, s)
+	return a.stopReply(ctx, key, s)
 }
 
 // StopMessage ends the work on one message, whether it has a turn or waits for
@@ -66,8 +66,9 @@ func (a *Agent) StopMessage(ctx context.Context, in bus.Inbound) {
 	}
 }
 
-// settle does the rest of Stop.
-func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
+// stopReply stops the subagents, waits for the turn that was stopped, and returns
+// the reply to the person.
+func (a *Agent) stopReply(ctx context.Context, key string, s stopped) string {
 	dropped, over := len(s.queue), s.over
 	if s.refused {
 		if dropped > 0 {

@@ -132,14 +132,14 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x turn.Extra) iter.
 					return
 				}
 			case <-it.done:
-				it.rest(yield)
+				it.drain(yield)
 				return
 			}
 		}
 	}
 }
 
-// KeyOf is the session that a message belongs to.
+// KeyOf returns the session that a message belongs to.
 func (a *Agent) KeyOf(in bus.Inbound) string { return a.engine.KeyOf(in) }
 
 // Context measures a conversation of the owner without taking it from whoever
@@ -149,7 +149,7 @@ func (a *Agent) Context(ctx context.Context, key string) (turn.Context, error) {
 	return a.engine.Context(ctx, key)
 }
 
-// Recall is the final reply to a message that was completed before, for a
+// Recall returns the final reply to a message that was completed before, for a
 // client that says it again. It has no text if the message joined the turn of
 // another one.
 func (a *Agent) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {

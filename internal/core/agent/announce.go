@@ -11,10 +11,10 @@ import (
 // Quiet waits until no subagent works and all results were handled.
 func (a *Agent) Quiet(ctx context.Context) error { return a.engine.Subagents().Quiet(ctx) }
 
-// Working is how many subagents run or have a result that is not handled yet.
+// Working returns how many subagents run or have a result that is not handled yet.
 func (a *Agent) Working() int { return a.engine.Subagents().Working() }
 
-// Subagents are the ids of those that run for a conversation.
+// Subagents returns the ids of those that run for a conversation.
 func (a *Agent) Subagents(key string) []string { return a.engine.Subagents().Running(key) }
 
 // announce hands the result of a subagent to the queue, or runs its turn when
@@ -25,7 +25,7 @@ func (a *Agent) announce(ctx context.Context, in bus.Inbound) bool {
 		err = a.deliver(context.WithoutCancel(ctx), in)
 	}
 	if err != nil && !errors.Is(err, turn.ErrClosed) {
-		a.log.WarnContext(ctx, "announce a subagent", "message", in.ID, "err", err)
+		a.log.WarnContext(ctx, "cannot announce a subagent", "message", in.ID, "err", err)
 	}
 	return err == nil
 }

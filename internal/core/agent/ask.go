@@ -39,7 +39,7 @@ func (w *waiting) answers(in bus.Inbound) (*bus.Answer, bool) {
 	}
 	if in.Answer != nil {
 		_, _, ok := w.q.Choose(in.Answer.Option)
-		return in.Answer, ok && w.q.Takes(in.Answer)
+		return in.Answer, ok && w.q.IsAnsweredBy(in.Answer)
 	}
 	if len(in.Media) > 0 || looksLikeCommand(in.Text) {
 		return nil, false
@@ -79,7 +79,9 @@ func (a *Agent) refused(it *envelope, open *bus.Question) error {
 	if open != nil {
 		out = bus.Outbound{Kind: bus.Notice, Text: phrase.In(it.in.Language, "The question is still open. It takes one of these answers: %s", strings.Join(open.Options, ", "))}
 	}
-	out.Route, out.ReplyTo, out.Meta = it.in.Route, it.in.Route.MessageID, it.in.Meta
+	out.Route = it.in.Route
+	out.ReplyTo = it.in.Route.MessageID
+	out.Meta = it.in.Meta
 	return a.mailboxes.spawn(func(context.Context) {
 		it.Emit(out)
 		it.Done(nil)
@@ -95,7 +97,7 @@ type Open struct {
 	bus.Question
 }
 
-// OpenQuestions are those that turns of an agent wait on, the oldest first.
+// OpenQuestions returns those that turns of an agent wait on, the oldest first.
 func (a *Agent) OpenQuestions() []Open {
 	m, out := a.mailboxes, []Open{}
 	m.mu.Lock()

@@ -44,7 +44,7 @@ func runSkills(ctx context.Context, c *Call) (Reply, error) {
 	return Say(strings.TrimRight(b.String(), "\n")), nil
 }
 
-// reach is the conversation whose commands a person sees; "" is all, for owners.
+// reach returns the conversation whose commands a person sees; "" is all, for owners.
 func (c *Call) reach() string {
 	if c.owner() {
 		return ""
@@ -86,7 +86,7 @@ func runUsage(ctx context.Context, c *Call) (Reply, error) {
 
 // runStop says what the end of the turn came to; the stopping itself is done.
 func runStop(ctx context.Context, c *Call) (Reply, error) {
-	return Say(c.agent.settle(ctx, c.env.key, c.stopped)), nil
+	return Say(c.agent.stopReply(ctx, c.env.key, c.stopped)), nil
 }
 
 func runRestart(ctx context.Context, c *Call) (Reply, error) {
@@ -136,7 +136,7 @@ func runHistory(ctx context.Context, c *Call) (Reply, error) {
 		n = min(v, historyMax)
 	}
 	var recs []session.Record
-	err := c.look(func(sess *session.Session) {
+	err := c.peek(func(sess *session.Session) {
 		if sess != nil {
 			recs = sess.Messages()
 		}
@@ -167,7 +167,7 @@ func runHistory(ctx context.Context, c *Call) (Reply, error) {
 	return Say(strings.Join(lines, "\n")), nil
 }
 
-// presets are the names that /model takes besides those of models.
+// presets returns the names that /model takes besides those of models.
 func (c *Call) presets() []string {
 	return append([]string{"default"}, c.agent.opts.Models.Presets...)
 }
@@ -175,7 +175,7 @@ func (c *Call) presets() []string {
 // showModel is /model without arguments.
 func showModel(ctx context.Context, c *Call) (Reply, error) {
 	var preset string
-	err := c.look(func(sess *session.Session) {
+	err := c.peek(func(sess *session.Session) {
 		if sess != nil {
 			sess.Meta(owntool.PresetKey, &preset)
 		}
@@ -225,14 +225,14 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	return Say(phrase.Of(ctx, "This conversation now uses %s%s.", rt.Display, how)), nil
 }
 
-// runStatus needs no session, so it answers although all slots are busy. What it
+// runStatus does not need the session, so it answers although all slots are busy. What it
 // says about the conversation is on disk, so that a new process knows it, too.
 func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	a, key := c.agent, c.env.key
 	waiting := a.mailboxes.waiting(key)
 	var b strings.Builder
 	fmt.Fprintf(&b, "nanobot %s\n", a.opts.Version)
-	if err := c.look(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
+	if err := c.peek(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
 		return Reply{}, err
 	}
 	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.opts.Now().Sub(a.started)), a.mailboxes.active()))
@@ -255,7 +255,7 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	return Say(b.String()), nil
 }
 
-// conversationStatus is the part of /status about the conversation; sess is nil
+// conversationStatus returns the part of /status about the conversation; sess is nil
 // if there is none yet.
 func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) string {
 	var preset string

@@ -65,10 +65,10 @@ type Reply struct {
 	answered bool // there is nothing left to say
 }
 
-// Say is a reply of plain text.
+// Say returns a reply of plain text.
 func Say(text string) Reply { return Reply{Text: text} }
 
-// Commands are the rows of the commands that the agent carries out itself.
+// Commands returns the rows of the commands that the agent carries out itself.
 func Commands() []Command {
 	return []Command{
 		{Name: "diff", Args: "[turn]", Help: "show what a turn changed in files (default: the last one)", DuringTurn: true, Run: runDiff},
@@ -91,7 +91,7 @@ func Commands() []Command {
 	}
 }
 
-// commandTable is the agent's own rows and those handed in.
+// commandTable returns the agent's own rows and those handed in.
 func commandTable(more []Command) ([]Command, error) {
 	all := append(Commands(), more...)
 	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
@@ -171,9 +171,9 @@ func noArgs(args string) bool { return args == "" }
 // atOnce reports whether the call is answered without waiting for the session.
 func (c *Call) atOnce() bool { return c.row.DuringTurn || c.row.Looks != nil && c.row.Looks(c.Args) }
 
-// look calls fn with the conversation as it is on disk, nil if there is none,
+// peek calls fn with the conversation as it is on disk, nil if there is none,
 // without taking it from a turn that works on it.
-func (c *Call) look(fn func(*session.Session)) error {
+func (c *Call) peek(fn func(*session.Session)) error {
 	sess, err := c.agent.opts.Sessions.Peek(c.env.key)
 	if errors.Is(err, session.ErrNotFound) {
 		fn(nil)

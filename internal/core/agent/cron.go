@@ -100,7 +100,7 @@ type mirrored struct {
 func (a *Agent) mirrorLater(m mirrored) {
 	_ = a.mailboxes.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
 		if err := a.mirrorNow(ctx, m); err != nil && ctx.Err() == nil {
-			a.log.WarnContext(ctx, "what was sent to a chat is not noted in its conversation", "session", m.key, "err", err)
+			a.log.WarnContext(ctx, "what was sent to a chat is not recorded in its conversation", "session", m.key, "err", err)
 		}
 	})
 }

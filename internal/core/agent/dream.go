@@ -23,7 +23,7 @@ type Dreamer interface {
 }
 
 // runDream is /dream, /dream-log and /dream-restore. It runs beside the turns:
-// taking in the history may last minutes, and needs no session.
+// taking in the history may last minutes, and does not need the session.
 func runDream(ctx context.Context, c *Call) (Reply, error) {
 	d, words := c.agent.opts.Dream, strings.Fields(c.Args)
 	said := c.usageLine(ctx)

@@ -34,7 +34,7 @@ func (a *Agent) newEnvelope(ctx context.Context, in bus.Inbound) *envelope {
 	return &envelope{in: in, key: a.engine.KeyOf(in), ctx: ctx, door: turn.NewOutgoing(a.opts.Secrets)}
 }
 
-// toReader is a context whose work speaks to the person who wrote a message.
+// toReader returns a context whose work speaks to the person who wrote a message.
 func (a *Agent) toReader(ctx context.Context, it *envelope) context.Context {
 	return phrase.InZone(phrase.With(ctx, it.in.Language), a.opts.Location)
 }
@@ -62,7 +62,7 @@ func (it *envelope) emit(o bus.Outbound) {
 		o.Session = it.key
 	}
 	if it.replyTo != nil {
-		it.replyTo.say(o)
+		it.replyTo.emit(o)
 		return
 	}
 	select {
@@ -84,7 +84,7 @@ func (it *envelope) Join() {
 // Done implements sink.
 func (it *envelope) Done(err error) {
 	if it.replyTo != nil {
-		it.replyTo.end(err)
+		it.replyTo.complete(err)
 		return
 	}
 	it.err = err
@@ -102,8 +102,8 @@ func (it *envelope) discard() {
 	}
 }
 
-// rest yields what is still buffered after the turn ended.
-func (it *envelope) rest(yield func(bus.Outbound, error) bool) {
+// drain yields what is still buffered after the turn ended.
+func (it *envelope) drain(yield func(bus.Outbound, error) bool) {
 	for {
 		select {
 		case o := <-it.out:

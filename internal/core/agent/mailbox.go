@@ -71,9 +71,9 @@ func (m *mailboxes) close(grace time.Duration) {
 	m.cancel(turn.ErrClosed)
 }
 
-// put adds a message to the mailbox of its session, and starts a goroutine for
+// enqueue adds a message to the mailbox of its session, and starts a goroutine for
 // a mailbox that has none.
-func (m *mailboxes) put(it *envelope) error {
+func (m *mailboxes) enqueue(it *envelope) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.base == nil {
@@ -104,13 +104,13 @@ func (m *mailboxes) answer(it *envelope) (taken bool, open *bus.Question) {
 	defer m.mu.Unlock()
 	act := m.actors[it.key]
 	taken = m.base != nil && act.answered(it)
-	if act != nil && act.waiting.mine(it.in) && act.waiting.q.Takes(it.in.Answer) {
+	if act != nil && act.waiting.mine(it.in) && act.waiting.q.IsAnsweredBy(it.in.Answer) {
 		open = &act.waiting.q
 	}
 	return taken, open
 }
 
-// waiting is how many messages wait in a session.
+// waiting returns how many messages wait in a session.
 func (m *mailboxes) waiting(key string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +120,7 @@ func (m *mailboxes) waiting(key string) int {
 	return 0
 }
 
-// queued are the messages that wait in a session.
+// queued returns the messages that wait in a session.
 func (m *mailboxes) queued(act *actor) []*envelope {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,7 +194,9 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 		it := act.queue[0]
 		act.queue = act.queue[1:]
 		ctx, cancel := context.WithCancelCause(base)
-		act.current, act.cancel, act.turnEnd = it, cancel, make(chan struct{})
+		act.current = it
+		act.cancel = cancel
+		act.turnEnd = make(chan struct{})
 		it.began = time.Now()
 		it.touch()
 		m.mu.Unlock()
@@ -280,11 +282,11 @@ func (m *mailboxes) abandon(key, id string, why error) {
 	stopped{queue: waiting}.drop(why)
 }
 
-// takeInjections removes up to n messages from the front of the mailbox that
+// dequeueInjections removes up to n messages from the front of the mailbox that
 // may join the running turn. Commands, messages that want a turn of their own
 // and those whose sender would not see the reply stop the taking, so the order
 // of arrival holds.
-func (m *mailboxes) takeInjections(act *actor, n int) []*envelope {
+func (m *mailboxes) dequeueInjections(act *actor, n int) []*envelope {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []*envelope

@@ -74,9 +74,9 @@ type replyTo struct {
 	final *bus.Outbound
 }
 
-// say passes something on. The final reply waits for the end of the message,
+// emit publishes something about the message. The final reply waits for the end of the message,
 // so that both become durable in one step.
-func (p *replyTo) say(o bus.Outbound) {
+func (p *replyTo) emit(o bus.Outbound) {
 	p.mu.Lock()
 	if o.Kind == bus.Final {
 		o.ID = bus.FinalID(p.env.in.ID) // the same if the turn's end has to be told again
@@ -109,8 +109,9 @@ func (p *replyTo) publish(ctx context.Context, o bus.Outbound) error {
 	return p.q.Publish(ctx, o)
 }
 
-// end completes the message, unless the program ends: then it is for the next start.
-func (p *replyTo) end(err error) {
+// complete ends the work on the message, unless the program ends: then it is for
+// the next start.
+func (p *replyTo) complete(err error) {
 	if errors.Is(err, turn.ErrClosed) {
 		return
 	}
@@ -133,15 +134,15 @@ func (p *replyTo) end(err error) {
 	p.mu.Unlock()
 	outs = p.outcome(outs, err)
 	if err := p.q.Complete(p.env.ctx, p.env.in.ID, outs...); err != nil {
-		p.a.log.Error("complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
+		p.a.log.Error("cannot complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
 	}
-	p.env.Emit(bus.Outbound{Kind: bus.Ended, Route: p.env.in.Route, Turn: p.ended(err)}) // for marks beside the message, and for watchers
-	p.settle(outs)
+	p.env.Emit(bus.Outbound{Kind: bus.Ended, Route: p.env.in.Route, Turn: p.result(err)}) // for marks beside the message, and for watchers
+	p.resolve(outs)
 }
 
-// settle hands the reply to the conversation that the message came from, if it
+// resolve hands the reply to the conversation that the message came from, if it
 // waits for it.
-func (p *replyTo) settle(outs []bus.Outbound) {
+func (p *replyTo) resolve(outs []bus.Outbound) {
 	if p.env.in.Event != bus.SessionMessage {
 		return
 	}
@@ -149,11 +150,11 @@ func (p *replyTo) settle(outs []bus.Outbound) {
 	if n := len(outs); n > 0 && outs[n-1].Kind == bus.Final {
 		final = &outs[n-1]
 	}
-	p.a.replies.settle(p.env.in.ID, final)
+	p.a.replies.resolve(p.env.in.ID, final)
 }
 
-// ended is how the work on the message ended.
-func (p *replyTo) ended(err error) *bus.Turn {
+// result returns how the work on the message ended.
+func (p *replyTo) result(err error) *bus.Turn {
 	t := &bus.Turn{SessionKey: p.env.key, StopReason: string(runner.Completed)}
 	switch {
 	case errors.Is(err, turn.ErrStopped):

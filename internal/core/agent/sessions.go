@@ -41,10 +41,10 @@ func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Me
 		err = a.mailboxes.spawn(func(ctx context.Context) { // no reader follows there; the log keeps what is said
 			for out, err := range a.Ask(ctx, in) {
 				if err == nil && out.Kind == bus.Final {
-					a.replies.settle(in.ID, &out)
+					a.replies.resolve(in.ID, &out)
 				}
 			}
-			a.replies.settle(in.ID, nil) // stopped, or failed
+			a.replies.resolve(in.ID, nil) // stopped, or failed
 		})
 	default:
 		return nil, m.To + " takes place on " + m.Chat.Channel + ", which this program does not serve", nil
@@ -97,9 +97,9 @@ func (r *replies) expect(id string) (answered <-chan *bus.Outbound, forget func(
 	}
 }
 
-// settle hands over the reply to a turn.Message, the first one only; nil says that
+// resolve hands over the reply to a turn.Message, the first one only; nil says that
 // there will be none.
-func (r *replies) settle(id string, out *bus.Outbound) {
+func (r *replies) resolve(id string, out *bus.Outbound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ch := r.waiting[id]; ch != nil {

@@ -62,7 +62,7 @@ func (c *Call) undoArgs() (id string, force, ok bool) {
 	return id, force, true
 }
 
-// undone is what the record of changes answered.
+// undone returns what the record of changes answered.
 func (c *Call) undone(ctx context.Context, reply string, err error) (Reply, error) {
 	if err != nil {
 		c.agent.log.ErrorContext(ctx, "undo command failed", "session", c.env.key, "command", c.Name, "err", err)

@@ -76,7 +76,7 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	}
 	defer func() {
 		if rerr := sess.Release(); rerr != nil {
-			a.log.ErrorContext(ctx, "release session", "session", it.key, "err", rerr)
+			a.log.ErrorContext(ctx, "cannot release a session", "session", it.key, "err", rerr)
 		}
 	}()
 	seen := it.in.ID != "" && sess.SeenInbound(it.in.ID)
@@ -111,12 +111,12 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	return t.Answer(ctx)
 }
 
-// around is what the turn of a message may use of its mailbox.
+// around returns what the turn of a message may use of its mailbox.
 func (a *Agent) around(act *actor, it *envelope) turn.Around {
 	return turn.Around{
 		More: func(most int) []turn.Message {
 			var out []turn.Message
-			for _, joins := range a.mailboxes.takeInjections(act, most) {
+			for _, joins := range a.mailboxes.dequeueInjections(act, most) {
 				joins.host = it
 				out = append(out, joins.message())
 			}

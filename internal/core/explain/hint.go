@@ -72,7 +72,7 @@ func (h Hint) Call(name, arguments string) string {
 	return name
 }
 
-// firstString is the first string argument in the order the model wrote them.
+// firstString returns the first string argument in the order the model wrote them.
 func firstString(arguments string) string {
 	d := json.NewDecoder(strings.NewReader(arguments))
 	if tok, err := d.Token(); err != nil || tok != json.Delim('{') {
@@ -93,7 +93,7 @@ func firstString(arguments string) string {
 	return ""
 }
 
-// CodeBlock is a text as Markdown shows it unchanged: between more backticks
+// CodeBlock returns a text as Markdown shows it unchanged: between more backticks
 // than it has in a row itself.
 func CodeBlock(s string) string {
 	longest, row := 2, 0

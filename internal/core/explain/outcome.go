@@ -48,7 +48,7 @@ func failure(code tool.Code) string {
 	return "failed"
 }
 
-// FailedOutput is the end of what a command printed before it failed; said is
+// FailedOutput returns the end of what a command printed before it failed; said is
 // the text of its result, without secrets.
 func FailedOutput(r tool.Result, said string) string {
 	const most = 8 // lines

@@ -128,7 +128,7 @@ func NewConsolidator(o ConsolidatorOptions) (*Consolidator, error) {
 // History returns where the entries go.
 func (c *Consolidator) History() *History { return c.o.History }
 
-// BackgroundTrigger is the share of a budget above which a conversation is
+// BackgroundTrigger returns the share of a budget above which a conversation is
 // looked after between turns, before a turn has to wait for it.
 func (c *Consolidator) BackgroundTrigger() float64 { return (1 + c.o.Ratio) / 2 }
 
@@ -286,7 +286,9 @@ func (v view) wholeEnd(e Engine, last bool) int {
 		ends = append(ends, len(v.live))
 	}
 	room := e.room()
-	to, at, used := 0, v.from, 0
+	to := 0
+	at := v.from
+	used := 0
 	for _, end := range ends {
 		for ; at < end; at++ {
 			if worthKeeping(&v.live[at]) {
@@ -321,7 +323,10 @@ func (v view) fitEnd(p Prompt, first int, t Task, ratio float64) int {
 		return 0
 	}
 	target := int(float64(t.Budget) * ratio)
-	ends, removed, at, to := v.boundaries(), 0, 0, 0
+	ends := v.boundaries()
+	removed := 0
+	at := 0
+	to := 0
 	for _, end := range ends {
 		for at < len(p.Messages) && p.Origin[at] < first+end {
 			removed += p.Tokens[at]
@@ -335,7 +340,7 @@ func (v view) fitEnd(p Prompt, first int, t Task, ratio float64) int {
 	return to
 }
 
-// ownPrompt is the session's prompt up to the end of a passage. It is nil when
+// ownPrompt returns the session's prompt up to the end of a passage. It is nil when
 // the passage has to be taken apart, does not begin and end at messages, or
 // would not fit together with the request.
 func (v view) ownPrompt(p Prompt, first, to int, e Engine) (own *Prompt, count int) {
@@ -343,7 +348,9 @@ func (v view) ownPrompt(p Prompt, first, to int, e Engine) (own *Prompt, count i
 	if len(parts) != 1 || parts[0].tainted || (passage{view: view{live: v.live}, to: to}).outside() {
 		return nil, 0
 	}
-	m, begin, used := 0, -1, p.Head
+	m := 0
+	begin := -1
+	used := p.Head
 	for m < len(p.Messages) && p.Origin[m] < first+to {
 		if begin < 0 && p.Origin[m] >= first+v.from {
 			begin = m
@@ -361,7 +368,7 @@ func (v view) ownPrompt(p Prompt, first, to int, e Engine) (own *Prompt, count i
 	return &p, m - begin
 }
 
-// firstShown is the index of the first record not taken in that a prompt shows,
+// firstShown returns the index of the first record not taken in that a prompt shows,
 // unless it was left out of the prompt already.
 func (v view) firstShown() int {
 	i := v.from
@@ -403,7 +410,7 @@ func (c *Consolidator) summarise(ctx context.Context, w work, e Engine) (out []E
 	return out, nil
 }
 
-// entry is the frame of a part's entry.
+// entry returns the frame of a part's entry.
 func (c *Consolidator) entry(p passage, pt part) Entry {
 	e := Entry{Session: p.key, Scope: pt.scope, Tainted: pt.tainted, Derived: pt.derived, Sender: strings.Join(pt.senders, ", "), Range: p.rng + "/" + pt.id()}
 	if !pt.when.IsZero() {
@@ -461,7 +468,7 @@ func (c *Consolidator) ask(ctx context.Context, w work, p part, e Engine) (strin
 	return strings.TrimSpace(s), nil
 }
 
-// prompt is an embedded text with the shared instruction filled in.
+// prompt returns an embedded text with the shared instruction filled in.
 func prompt(name string) string {
 	read := func(name string) string {
 		b, err := prompts.ReadFile("prompts/" + name + ".md")

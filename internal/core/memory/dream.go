@@ -163,7 +163,7 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 	if rep.Recovered, err = d.recover(ctx); err != nil {
 		return rep, fmt.Errorf("finish an interrupted dream: %w", err)
 	}
-	st, pending, err := d.look(ctx)
+	st, pending, err := d.readState(ctx)
 	if err != nil || len(pending) == 0 {
 		return rep, err
 	}
@@ -171,7 +171,7 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 		rep.Waiting, rep.Remaining = st.NextTry, len(pending)
 		return rep, nil
 	}
-	batch := pending[:d.take(pending, st)]
+	batch := pending[:d.batchSize(pending, st)]
 	rep.Entries, rep.Remaining = len(batch), len(pending)-len(batch)
 	waited, err := d.Quarantine(ctx)
 	if err != nil {
@@ -187,10 +187,10 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 		return rep, err
 	}
 	if err := d.o.History.setDreamState(ctx, dreamState{LastRun: start, LastCommit: rep.Commit}); err != nil {
-		d.o.Log.WarnContext(ctx, "keep the state of the dream", "err", err)
+		d.o.Log.WarnContext(ctx, "cannot save the state of the dream", "err", err)
 	}
 	if err := d.o.History.compact(ctx); err != nil {
-		d.o.Log.WarnContext(ctx, "compact the history", "err", err)
+		d.o.Log.WarnContext(ctx, "cannot compact the history", "err", err)
 	}
 	if !manual && rep.Quarantined > 0 {
 		d.announce(ctx, len(waited))
@@ -240,14 +240,14 @@ func (d *Dream) enter(ctx context.Context) (leave func(), err error) {
 	}
 	return func() {
 		if err := release(); err != nil {
-			d.o.Log.WarnContext(ctx, "release the lock of the dream", "err", err)
+			d.o.Log.WarnContext(ctx, "cannot release the lock of the dream", "err", err)
 		}
 		<-d.turn
 	}, nil
 }
 
-// look reads the state and what there is to do.
-func (d *Dream) look(ctx context.Context) (st dreamState, pending []Entry, err error) {
+// readState returns the state and the entries that are to be worked on.
+func (d *Dream) readState(ctx context.Context) (st dreamState, pending []Entry, err error) {
 	cursor, err := d.o.History.DreamCursor(ctx)
 	if err != nil {
 		return st, nil, err
@@ -269,8 +269,8 @@ const (
 	maxBatchGroups = 4      // people or chats, each of which costs calls of its own
 )
 
-// take returns how many of the pending entries a run works on.
-func (d *Dream) take(pending []Entry, st dreamState) int {
+// batchSize returns how many of the pending entries a run works on.
+func (d *Dream) batchSize(pending []Entry, st dreamState) int {
 	most := max(1, d.o.MaxBatch>>min(st.Failures, 16))
 	var groups []group
 	chars := 0

@@ -14,15 +14,15 @@ import (
 // changeSet is everything a run does to the disk, written down before it is done
 // so that a process that dies in between can be finished by the next.
 type changeSet struct {
-	ID      string `json:"id"`
-	Time    string `json:"time"`
-	Subject string `json:"subject"`
-	Body    string `json:"body"`
-	Cursor  int64  `json:"cursor,omitempty"` // 0: it stays
-	Pages   []page `json:"pages"`
-	Facts   []fact `json:"facts,omitempty"`
-	Held    []Held `json:"held,omitempty"`
-	Settled string `json:"settled,omitempty"` // a finding the owner confirmed
+	ID        string `json:"id"`
+	Time      string `json:"time"`
+	Subject   string `json:"subject"`
+	Body      string `json:"body"`
+	Cursor    int64  `json:"cursor,omitempty"` // 0: it stays
+	Pages     []page `json:"pages"`
+	Facts     []fact `json:"facts,omitempty"`
+	Held      []Held `json:"held,omitempty"`
+	Confirmed string `json:"settled,omitempty"` // a finding the owner confirmed
 }
 
 // errMeanwhile says that a file was changed by others during a run.
@@ -51,7 +51,7 @@ func (d *Dream) apply(ctx context.Context, c changeSet, rep *Report, root *diski
 		}
 	}
 	if err := d.begin(c); err != nil {
-		d.finish(ctx)
+		d.removeJournal(ctx)
 		return fmt.Errorf("note the change: %w", err)
 	}
 	committed := false
@@ -61,13 +61,13 @@ func (d *Dream) apply(ctx context.Context, c changeSet, rep *Report, root *diski
 		}
 	})
 	if err == nil {
-		d.finish(ctx)
+		d.removeJournal(ctx)
 		return nil
 	}
-	if back := d.takeBack(ctx, c, root, committed); back != nil {
+	if back := d.revert(ctx, c, root, committed); back != nil {
 		return errors.Join(err, fmt.Errorf("take the dream back: %w", back)) // the journal stays
 	}
-	d.finish(ctx)
+	d.removeJournal(ctx)
 	return err
 }
 
@@ -90,11 +90,11 @@ func (d *Dream) begin(c changeSet) error {
 	return d.broken("journal")
 }
 
-func (d *Dream) finish(ctx context.Context) {
+func (d *Dream) removeJournal(ctx context.Context) {
 	if err := d.state().Remove(context.WithoutCancel(ctx), fileJournal); err != nil {
 		// Doing it once more does nothing, so this is not a failure of the
 		// run.
-		d.o.Log.WarnContext(ctx, "remove the journal of the dream", "err", err)
+		d.o.Log.WarnContext(ctx, "cannot remove the journal of the dream", "err", err)
 	}
 }
 
@@ -120,7 +120,7 @@ func (d *Dream) perform(ctx context.Context, c changeSet, committed func(id stri
 	if err := d.broken("commit"); err != nil {
 		return err
 	}
-	if err := d.keepFacts(c, id); err != nil {
+	if err := d.saveFacts(c, id); err != nil {
 		return fmt.Errorf("note where facts come from: %w", err)
 	}
 	if err := d.holdBack(c); err != nil {
@@ -135,8 +135,8 @@ func (d *Dream) perform(ctx context.Context, c changeSet, committed func(id stri
 	return nil
 }
 
-// takeBack undoes what perform did to the files.
-func (d *Dream) takeBack(ctx context.Context, c changeSet, root *diskio.Tree, committed bool) error {
+// revert undoes what perform did to the files.
+func (d *Dream) revert(ctx context.Context, c changeSet, root *diskio.Tree, committed bool) error {
 	var errs []error
 	for i := range c.Pages {
 		p := &c.Pages[i]
@@ -188,11 +188,11 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 		mine = mine && err == nil && s != pageOther
 	}
 	if !mine { // a page was edited since: that edit stands, ours goes
-		if err := d.takeBack(ctx, c, root, false); err != nil {
+		if err := d.revert(ctx, c, root, false); err != nil {
 			return false, err
 		}
 		d.o.Log.WarnContext(ctx, "took back an interrupted dream", "id", c.ID)
-		d.finish(ctx)
+		d.removeJournal(ctx)
 		return true, nil
 	}
 	c.Subject = "dream: recovered"
@@ -200,7 +200,7 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 		return false, err
 	}
 	d.o.Log.InfoContext(ctx, "finished an interrupted dream", "id", c.ID)
-	d.finish(ctx)
+	d.removeJournal(ctx)
 	return true, nil
 }
 

@@ -158,7 +158,7 @@ func unknownVersion(ctx context.Context, sha string, err error) string {
 	return phrase.Of(ctx, "The version cannot be used: %v", err)
 }
 
-// commits are the newest ones that changed what is remembered, besides edits
+// commits returns the newest ones that changed what is remembered, besides edits
 // by hand.
 func (c DreamChat) commits(ctx context.Context, n int) (out []gitstore.Commit, err error) {
 	all, err := c.Versions.Log(ctx, lookBack)

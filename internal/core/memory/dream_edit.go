@@ -37,7 +37,7 @@ func (d *draft) page(name string) (*page, error) {
 	return p, err
 }
 
-// changed are the pages that differ from the disk, by name.
+// changed returns the pages that differ from the disk, by name.
 func (d *draft) changed() (out []page) {
 	for _, name := range slices.Sorted(maps.Keys(d.pages)) {
 		if p := d.pages[name]; p.changed() {
@@ -74,7 +74,7 @@ type createInput struct {
 	Content string `json:"content" alias:"contents|text"`
 }
 
-// tools are the tools of the second phase. They are made again for every run
+// tools returns the tools of the second phase. They are made again for every run
 // because they are about one draft.
 func (e *editor) tools() (*tool.Set, error) {
 	set := []tool.Tool{
@@ -87,7 +87,7 @@ func (e *editor) tools() (*tool.Set, error) {
 	return tool.NewSet(set...)
 }
 
-// name is the draft's name for a path as a model writes it.
+// name returns the draft's name for a path as a model writes it.
 func (e *editor) name(p string) string {
 	p = strings.TrimSpace(p)
 	if rel, err := filepath.Rel(e.workspace, p); err == nil && filepath.IsAbs(p) && filepath.IsLocal(rel) {

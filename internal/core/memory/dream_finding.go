@@ -37,7 +37,7 @@ type finding struct {
 	Cites  []int64 `json:"cites,omitempty"` // cursors of the entries it comes from, as the model says
 }
 
-// String is the finding as the model wrote it, without what it cites.
+// String returns the finding as the model wrote it, without what it cites.
 func (f finding) String() string {
 	switch {
 	case f.Target == NewSkill:

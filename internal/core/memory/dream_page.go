@@ -34,7 +34,7 @@ type page struct {
 
 func (p *page) changed() bool { return p.After != p.Before }
 
-// fileOf is the file a finding belongs to, "" for skills.
+// fileOf returns the file a finding belongs to, "" for skills.
 func fileOf(scope string, t Target) string {
 	switch {
 	case t == NewSkill:

@@ -59,7 +59,7 @@ const nearEnough = 0.6
 // explain says where the lines that were added to a file come from.
 func (r *dreamRun) explain(file string, lines []string) (out []fact) {
 	for _, line := range lines {
-		if !tells(line) {
+		if !hasWords(line) {
 			continue
 		}
 		f := fact{Run: r.rep.ID, Time: stamp(r.now), File: file, Line: line}
@@ -101,13 +101,16 @@ func sourcesOf(f finding, entries []Entry) (out []Origin, guessed bool) {
 	return []Origin{originOf(entries[at])}, len(entries) > 1
 }
 
-// tells reports whether a line says something, and is not only form.
-func tells(line string) bool {
+// hasWords reports whether a line says something, and is not only form.
+func hasWords(line string) bool {
 	line = strings.TrimSpace(line)
-	return line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<!--") && strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "<!--") {
+		return false // a heading or a comment
+	}
+	return strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
-// pairs are the pairs of neighbouring letters of a text, whatever its script.
+// pairs returns the pairs of neighbouring letters of a text, whatever its script.
 func pairs(s string) map[[2]rune]int {
 	out := map[[2]rune]int{}
 	prev := ' '
@@ -152,7 +155,7 @@ func contained(a, b string) float64 {
 	return float64(both) / float64(inA)
 }
 
-// bare is a line without its bullet and with single blanks.
+// bare returns a line without its bullet and with single blanks.
 func bare(line string) string {
 	return strings.ToLower(strings.Join(strings.Fields(strings.TrimLeft(strings.TrimSpace(line), "-*+• ")), " "))
 }
@@ -183,7 +186,7 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 	n := 0
 	for line := range strings.Lines(p.Before) {
 		n++
-		if !tells(line) {
+		if !hasWords(line) {
 			continue
 		}
 		f := Fact{File: file, Line: n, Text: strings.TrimSpace(line), ByHand: true}
@@ -229,7 +232,7 @@ func (l *lookalikes) add(line string) {
 	l.sizes, l.both = append(l.sizes, size), append(l.both, 0)
 }
 
-// nearest is the index of the most similar line, the newest of several, and -1 if
+// nearest returns the index of the most similar line, the newest of several, and -1 if
 // none is near enough.
 func (l *lookalikes) nearest(line string) int {
 	clear(l.both)
@@ -255,8 +258,8 @@ func (l *lookalikes) nearest(line string) int {
 // state returns where Dream keeps what it remembers, beside the history.
 func (d *Dream) state() store.Store { return d.o.History.o.Store }
 
-// keepFacts adds the origins of a change, once.
-func (d *Dream) keepFacts(c changeSet, commit string) error {
+// saveFacts adds the origins of a change, once.
+func (d *Dream) saveFacts(c changeSet, commit string) error {
 	if len(c.Facts) == 0 {
 		return nil
 	}

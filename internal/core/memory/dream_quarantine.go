@@ -67,7 +67,7 @@ func (d *Dream) Reject(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return d.settle(h.ID, rejected)
+	return d.resolve(h.ID, rejected)
 }
 
 // Confirm writes a finding into the file it is about, as the owner wishes. No
@@ -107,7 +107,7 @@ func (d *Dream) Confirm(ctx context.Context, id string) (file string, err error)
 	}
 	now := stamp(d.o.Now())
 	c := changeSet{
-		ID: newDreamID(), Time: now, Subject: "memory: confirmed " + h.ID, Pages: []page{*p}, Settled: h.ID,
+		ID: newDreamID(), Time: now, Subject: "memory: confirmed " + h.ID, Pages: []page{*p}, Confirmed: h.ID,
 		Facts: []fact{{Time: now, File: p.Name, Line: line, Finding: "[" + string(h.Target) + "] " + h.Text, Sources: h.Sources, Held: h.ID}},
 	}
 	c.Facts[0].Run = c.ID
@@ -134,7 +134,7 @@ func (d *Dream) waiting(id string) (found Held, err error) {
 	return found, nil
 }
 
-func (d *Dream) settle(id, state string) error {
+func (d *Dream) resolve(id, state string) error {
 	rows, err := readRows[Held](d.state(), fileQuarantine)
 	if err != nil {
 		return err
@@ -152,8 +152,8 @@ func (d *Dream) settle(id, state string) error {
 // holdBack adds the findings of a change that wait for the owner; those known
 // already, decided or not, are not added again.
 func (d *Dream) holdBack(c changeSet) error {
-	if c.Settled != "" {
-		return d.settle(c.Settled, confirmed)
+	if c.Confirmed != "" {
+		return d.resolve(c.Confirmed, confirmed)
 	}
 	if len(c.Held) == 0 {
 		return nil

@@ -186,7 +186,7 @@ func (r *dreamRun) question(g group) string {
 	return b.String()
 }
 
-// shownFiles are the files a scope knows.
+// shownFiles returns the files a scope knows.
 func shownFiles(scope string) []string {
 	if scope != "" {
 		return []string{ScopeFile(scope)}

@@ -38,7 +38,7 @@ type DreamStatus struct {
 
 // Status tells how Dream gets on.
 func (d *Dream) Status(ctx context.Context) (DreamStatus, error) {
-	st, pending, err := d.look(ctx)
+	st, pending, err := d.readState(ctx)
 	return DreamStatus{st.LastRun, st.LastCommit, st.Attempts, st.LastError, st.NextTry, len(pending)}, err
 }
 
@@ -65,7 +65,7 @@ func (d *Dream) failed(ctx context.Context, st dreamState, batch []Entry, cause 
 		}
 	}
 	if err := d.o.History.setDreamState(ctx, st); err != nil {
-		d.o.Log.ErrorContext(ctx, "keep the state of the dream", "err", err)
+		d.o.Log.ErrorContext(ctx, "cannot save the state of the dream", "err", err)
 	}
 	return note
 }
@@ -98,7 +98,7 @@ func (d *Dream) passOver(ctx context.Context, e Entry, cause error) (phrase.Sent
 		err = d.o.History.SetDreamCursor(ctx, e.Cursor)
 	}
 	if err != nil {
-		d.o.Log.ErrorContext(ctx, "pass over a history entry", "cursor", e.Cursor, "err", err)
+		d.o.Log.ErrorContext(ctx, "cannot pass over a history entry", "cursor", e.Cursor, "err", err)
 		return phrase.Sentence{}, false
 	}
 	d.o.Log.WarnContext(ctx, "dream passed over a history entry", "cursor", e.Cursor, "err", cause)
@@ -122,7 +122,7 @@ const (
 // run is looked at before a first pause, so that short lives cost nothing.
 func (d *Dream) Serve(ctx context.Context) error {
 	if err := d.repair(ctx); err != nil && !errors.Is(err, ErrDreaming) {
-		d.o.Log.ErrorContext(ctx, "finish an interrupted dream", "err", err)
+		d.o.Log.ErrorContext(ctx, "cannot finish an interrupted dream", "err", err)
 	}
 	for wait := firstLook; ; {
 		t := time.NewTimer(wait)

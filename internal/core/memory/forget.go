@@ -33,7 +33,7 @@ type Occurrence struct {
 	Line string `json:"line"`
 }
 
-// fold is a text as it is compared: case and spacing do not matter.
+// fold returns a text as it is compared: case and spacing do not matter.
 func fold(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
 
 // has reports whether a line holds the text.
@@ -120,7 +120,9 @@ func (m *Memory) Forget(ctx context.Context, f *Occurrences) (out Forgotten, err
 		if n == 0 {
 			return e, true
 		}
-		entries, lines, e.Content = entries+1, lines+n, strings.TrimSpace(left)
+		entries++
+		lines += n
+		e.Content = strings.TrimSpace(left)
 		return e, e.Content != ""
 	})
 	if err != nil {
@@ -153,7 +155,7 @@ type forgetter struct {
 	forget func(context.Context, *Occurrences) (int, error)
 }
 
-// forgetters are the parts besides the files and the history.
+// forgetters returns the parts besides the files and the history.
 func (m *Memory) forgetters() []forgetter {
 	out := []forgetter{
 		{"copies of files of older versions", m.forgetCopies},

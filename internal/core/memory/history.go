@@ -105,11 +105,11 @@ func OpenHistory(o HistoryOptions) (*History, error) {
 	return &History{o: o, turn: make(chan struct{}, 1), log: log, copies: mirror{o.Workspace}, ranges: map[string]int64{}}, nil
 }
 
-// Dir is the directory of the authoritative files, for those who keep more
+// Dir returns the directory of the authoritative files, for those who keep more
 // about the same memory.
 func (h *History) Dir() string { return h.o.Store.Where("") }
 
-// Workspace is the directory that holds the copy.
+// Workspace returns the directory that holds the copy.
 func (h *History) Workspace() string { return h.o.Workspace }
 
 // Close gives back what the History holds. It may be used again.
@@ -138,7 +138,7 @@ func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
 		if err := h.add(ctx, append(e.line(), '\n')); err != nil {
 			return err
 		}
-		h.take(e)
+		h.insert(e)
 		h.st.Cursor = e.Cursor
 		if len(h.entries) > maxEntries+compactSlack {
 			return h.dropOldest(ctx)
@@ -151,7 +151,7 @@ func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
 	return e.Cursor, nil
 }
 
-// tidy is the form in which texts of models are kept.
+// tidy returns the form in which texts of models are kept.
 func tidy(s string, most int) string {
 	s = strings.TrimRight(text.StripThink(text.Valid(s)), " \t\r\n")
 	return text.Cut(s, most)
@@ -196,13 +196,13 @@ func (h *History) has(ctx context.Context, rng string) (cursor int64, ok bool, e
 	return cursor, ok && rng != "", err
 }
 
-// cursor is the cursor of the newest entry ever written.
+// cursor returns the cursor of the newest entry ever written.
 func (h *History) cursor(ctx context.Context) (n int64, err error) {
 	err = h.view(ctx, func() error { n = h.high(); return nil })
 	return n, err
 }
 
-// DreamCursor is the cursor of the last entry that Dream has taken in.
+// DreamCursor returns the cursor of the last entry that Dream has taken in.
 func (h *History) DreamCursor(ctx context.Context) (n int64, err error) {
 	err = h.view(ctx, func() error { n = h.dreamCursor(); return nil })
 	return n, err
@@ -311,7 +311,7 @@ type outcome struct {
 	keep  bool
 }
 
-// high is the newest cursor: the largest of the file, or the hint when entries
+// high returns the newest cursor: the largest of the file, or the hint when entries
 // were lost.
 func (h *History) high() int64 {
 	n := int64(0)
@@ -326,7 +326,7 @@ func (h *History) dreamCursor() int64 { return min(usable(h.st.DreamCursor), h.h
 // maxCursor is where other programs begin to lose digits.
 const maxCursor = 1 << 53
 
-// usable is a cursor that can be believed, else 0.
+// usable returns a cursor that can be believed, else 0.
 func usable(n int64) int64 {
 	if n < 0 || n > maxCursor {
 		return 0
@@ -334,8 +334,8 @@ func usable(n int64) int64 {
 	return n
 }
 
-// take adds an entry to memory.
-func (h *History) take(e Entry) {
+// insert adds an entry to memory.
+func (h *History) insert(e Entry) {
 	i := len(h.entries)
 	for i > 0 && h.entries[i-1].Cursor > e.Cursor {
 		i--

@@ -83,7 +83,7 @@ func (py *python) check(t *testing.T, h *History, trail []string) {
 	for _, e := range all(t, h) {
 		times[e.Content]++
 	}
-	waiting, err := h.Untaken(t.Context())
+	waiting, err := h.Unimported(t.Context())
 	must(t, err)
 	copied := py.p.read(t, "history.jsonl")
 	for _, content := range py.wrote {
@@ -155,12 +155,12 @@ func TestAlternatingWithPython(t *testing.T) {
 						})
 					}))
 				case 10:
-					found, err := h.Untaken(t.Context())
+					found, err := h.Unimported(t.Context())
 					must(t, err)
 					if len(found) > 0 && r.IntN(2) == 0 {
 						found = found[:1+r.IntN(len(found))] // killed before the rest
 					}
-					n, err := h.Take(t.Context(), found)
+					n, err := h.Import(t.Context(), found)
 					if n != len(found) || err != nil {
 						t.Fatalf("imported %d of %d: %v", n, len(found), err)
 					}
@@ -180,9 +180,9 @@ func TestAlternatingWithPython(t *testing.T) {
 				}
 			}
 			h := p.open(t)
-			found, err := h.Untaken(t.Context())
+			found, err := h.Unimported(t.Context())
 			must(t, err)
-			_, err = h.Take(t.Context(), found)
+			_, err = h.Import(t.Context(), found)
 			must(t, err)
 			if got := strings.Count(p.read(t, "history.jsonl"), "of Python"); got < len(py.wrote) {
 				t.Errorf("the copy has %d of %d entries of Python after the import", got, len(py.wrote))
@@ -227,19 +227,19 @@ func TestHistoryTextWaits(t *testing.T) {
 	}
 	p.write(t, "HISTORY.md", "[2026-02-01 09:00] likes tea\n\n[2026-05-03 08:00] likes herons\n\nnew words without a date\n")
 
-	found, err := h.Untaken(t.Context())
+	found, err := h.Unimported(t.Context())
 	must(t, err)
 	if len(found) != 2 || found[0].Content != "likes herons" || found[1].Content != "new words without a date" {
 		t.Fatalf("waiting: %+v", found)
 	}
-	if n, err := h.Take(t.Context(), found); n != 2 || err != nil {
+	if n, err := h.Import(t.Context(), found); n != 2 || err != nil {
 		t.Errorf("imported %d: %v", n, err)
 	}
 	if !strings.Contains(p.read(t, "HISTORY.md"), "herons") {
 		t.Error("the file of the other program is gone")
 	}
 	must(t, os.Chtimes(filepath.Join(p.ws, "memory", "HISTORY.md"), time.Now(), time.Now().Add(time.Hour)))
-	if again, err := p.open(t).Untaken(t.Context()); err != nil || len(again) > 0 {
+	if again, err := p.open(t).Unimported(t.Context()); err != nil || len(again) > 0 {
 		t.Errorf("it waits still: %+v %v", again, err)
 	}
 	if got := len(all(t, h)); got != 4 {
@@ -271,7 +271,7 @@ func TestForgetEntriesOfPython(t *testing.T) {
 	if got := p.read(t, "history.jsonl"); strings.Contains(got, "Wien") || !strings.Contains(got, "has a dog") {
 		t.Errorf("the file of the other program:\n%s", got)
 	}
-	found, err := h.Untaken(t.Context())
+	found, err := h.Unimported(t.Context())
 	must(t, err)
 	if len(found) != 1 || found[0].Content != "has a dog" {
 		t.Errorf("waiting: %+v", found)

@@ -90,7 +90,7 @@ func (h *History) update(ctx context.Context, fn func() error) error {
 		}
 		if _, err := h.writeCopies(ctx); err != nil {
 			// The entry is safe; the copy is made right on the next occasion.
-			h.o.Log.WarnContext(ctx, "copy the history into the workspace", "err", err)
+			h.o.Log.WarnContext(ctx, "cannot copy the history into the workspace", "err", err)
 		}
 		return nil
 	})
@@ -142,7 +142,7 @@ func (h *History) prepare(ctx context.Context) error {
 	}
 	h.opened = true
 	if _, err := h.writeCopies(ctx); err != nil {
-		h.o.Log.WarnContext(ctx, "copy the history into the workspace", "err", err)
+		h.o.Log.WarnContext(ctx, "cannot copy the history into the workspace", "err", err)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (h *History) refresh(ctx context.Context) error {
 	if err := h.readState(ctx); err != nil {
 		return err
 	}
-	info, change, err := h.read.Look(ctx, h.log)
+	info, change, err := h.read.Inspect(ctx, h.log)
 	if err != nil || change == store.Same {
 		return err
 	}
@@ -167,7 +167,7 @@ func (h *History) refresh(ctx context.Context) error {
 			return err
 		}
 		if e, ok := parseEntry(line.Bytes); ok && e.Cursor > 0 {
-			h.take(e)
+			h.insert(e)
 		} else if len(bytes.TrimSpace(line.Bytes)) > 0 {
 			h.o.Log.WarnContext(ctx, "passed over an unreadable history line", "file", h.o.Store.Where(fileHistory), "offset", line.Offset)
 		}
@@ -199,7 +199,7 @@ func (h *History) rewrite(ctx context.Context, entries []Entry, change func(Entr
 	}
 	// The copy goes first: entries that only it has would look like another program's.
 	if err := h.copies.edit(change); err != nil {
-		h.o.Log.WarnContext(ctx, "change the copy of the history in the workspace", "err", err)
+		h.o.Log.WarnContext(ctx, "cannot change the copy of the history in the workspace", "err", err)
 	}
 	high := h.high() // the hint must not go back with what is dropped
 	if err := h.log.Replace(ctx, info.Size, render(entries)); err != nil {
@@ -209,7 +209,7 @@ func (h *History) rewrite(ctx context.Context, entries []Entry, change func(Entr
 	h.read = store.Cursor{}
 	h.entries, h.ranges = nil, map[string]int64{}
 	for _, e := range entries {
-		h.take(e)
+		h.insert(e)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (h *History) readState(ctx context.Context) error {
 	return nil
 }
 
-// stateWithoutFile is the best guess about a lost state: what is known in
+// stateWithoutFile returns the best guess about a lost state: what is known in
 // memory, else the copy beside it. What the workspace says counts only for a
 // history that begins with it.
 func (h *History) stateWithoutFile(ctx context.Context) state {

@@ -371,18 +371,18 @@ func testTakeForeignEntries(t *testing.T, open storetest.Open) {
 	p.write(t, "history.jsonl", p.read(t, "history.jsonl")+`{"cursor":2,"timestamp":"2026-05-02 10:00","content":"theirs","session_key":"cli:direct","scope":"x"}`+"\n")
 	h := p.open(t)
 	add(t, h, "between")
-	wait, err := h.Untaken(t.Context())
+	wait, err := h.Unimported(t.Context())
 	must(t, err)
 	if len(wait) != 1 || wait[0].Content != "theirs" {
 		t.Fatalf("waiting: %+v", wait)
 	}
-	n, err := h.Take(t.Context(), wait)
+	n, err := h.Import(t.Context(), wait)
 	must(t, err)
 	es := all(t, h)
 	if n != 1 || len(es) != 3 || es[2].Content != "theirs" || !es[2].Tainted || es[2].Scope != "" || es[2].Cursor != 3 {
 		t.Errorf("taken %d: %+v", n, es)
 	}
-	if wait, err = p.open(t).Untaken(t.Context()); err != nil || len(wait) > 0 {
+	if wait, err = p.open(t).Unimported(t.Context()); err != nil || len(wait) > 0 {
 		t.Errorf("it waits still: %+v %v", wait, err)
 	}
 }

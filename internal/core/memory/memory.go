@@ -17,13 +17,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
-// Place is the part of a store where the memory of a workspace is kept. A copied
+// Place returns the part of a store where the memory of a workspace is kept. A copied
 // workspace has an id of its own and so a memory of its own.
 func Place(s store.Store, workspaceID string) store.Store {
 	return store.Under(s, string(datadir.Memory), workspaceID)
 }
 
-// ScopeFile is the file of long-term facts of a scope, relative to the
+// ScopeFile returns the file of long-term facts of a scope, relative to the
 // workspace and with slashes; the owner's for "".
 func ScopeFile(scope string) string {
 	if scope == "" {

@@ -77,7 +77,7 @@ func (m *Memory) FileNamed(name, scope string) (string, error) {
 
 const scopesDir = "memory/scopes/"
 
-// scopeFile is the file of a scope, given by its id or by the name of its folder.
+// scopeFile returns the file of a scope, given by its id or by the name of its folder.
 func (m *Memory) scopeFile(scope string) (string, error) {
 	there := func(file string) bool {
 		_, err := m.Repo.ReadWork(file)

@@ -45,7 +45,7 @@ func viewOf(s *session.Session) view {
 	return view{key: s.Key(), born: s.Created(), live: live, from: max(0, s.LastConsolidated()-first), dirty: ok && sum.Tainted}
 }
 
-// boundaries are the indices behind from where a conversation can be cut: a
+// boundaries returns the indices behind from where a conversation can be cut: a
 // user's message that begins a turn.
 func (v view) boundaries() []int {
 	var out []int
@@ -180,7 +180,9 @@ func (p passage) parts() []part {
 		}
 		return &out[i]
 	}
-	scope, sender, seen := "", "", false
+	scope := ""
+	sender := ""
+	seen := false
 	for i := range p.live[:p.to] {
 		r := &p.live[i]
 		if i == 0 || beginsTurn(r) {
@@ -207,7 +209,7 @@ func (p passage) parts() []part {
 	return out
 }
 
-// turnAt are the records from i up to the next turn.
+// turnAt returns the records from i up to the next turn.
 func turnAt(recs []session.Record, i int) []session.Record {
 	end := i + 1
 	for end < len(recs) && !beginsTurn(&recs[end]) {
@@ -263,10 +265,16 @@ func scopeOf(r *session.Record) string {
 // worthKeeping leaves out what is not part of what was said: commands, prompts
 // of ours, what recovery wrote, and errors.
 func worthKeeping(r *session.Record) bool {
-	return !r.Command && !r.Internal && !r.Interrupted && !r.Mark() && r.Role != llm.System && (r.Role != llm.ToolRole || !r.IsError)
+	switch {
+	case r.Command, r.Internal, r.Interrupted, r.Mark():
+		return false
+	case r.Role == llm.System:
+		return false
+	}
+	return r.Role != llm.ToolRole || !r.IsError
 }
 
-// line is a record as a line of text, "" when it says nothing.
+// line returns a record as a line of text, "" when it says nothing.
 func line(r *session.Record) string {
 	body := r.Content.String()
 	if r.Runtime != nil {
@@ -292,7 +300,7 @@ func line(r *session.Record) string {
 	return head + ": " + text.CutMiddle(body, most)
 }
 
-// body is the text of a part within a number of tokens: the lines are cut
+// body returns the text of a part within a number of tokens: the lines are cut
 // shorter and shorter, and at last the middle is left out.
 func (p part) body(tokens int) string {
 	whole := strings.Join(p.lines, "\n")
@@ -312,7 +320,7 @@ func (p part) body(tokens int) string {
 	return whole
 }
 
-// raw is the part as it is kept when no model would summarise it.
+// raw returns the part as it is kept when no model would summarise it.
 func (p part) raw() string {
 	return fmt.Sprintf("[RAW] %d messages\n%s", p.count, strings.Join(p.lines, "\n"))
 }

@@ -73,9 +73,9 @@ func TestRole(t *testing.T) {
 			must(t, err)
 			say(i)
 			if i%2 == 0 {
-				found, err := h.Untaken(t.Context())
+				found, err := h.Unimported(t.Context())
 				must(t, err)
-				_, err = h.Take(t.Context(), found)
+				_, err = h.Import(t.Context(), found)
 				must(t, err)
 				say(i)
 			}

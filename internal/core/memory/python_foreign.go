@@ -41,7 +41,7 @@ func TakeOver(ctx context.Context, o HistoryOptions) (int, error) {
 // leftSomething reports whether a workspace has a history.
 func leftSomething(workspace string) bool { return len(Leftovers(workspace)) > 0 }
 
-// Leftovers are the files with a history in a workspace.
+// Leftovers returns the files with a history in a workspace.
 func Leftovers(workspace string) []string {
 	tree, err := diskio.OpenTree(workspace)
 	if err != nil {
@@ -97,7 +97,7 @@ func (h *History) warnForeign(ctx context.Context, n int) {
 		"file", filepath.Join(h.o.Workspace, dirMirror, fileHistory), "entries", n)
 }
 
-// foreign are the entries in a copy that are not in the history.
+// foreign returns the entries in a copy that are not in the history.
 func (h *History) foreign(data []byte) []Entry {
 	if len(data) == 0 || bytes.HasPrefix(copied(h.entries), data) {
 		return nil
@@ -163,16 +163,16 @@ func readEntry(line []byte) (Entry, bool) {
 	return e, ok && e.Content != ""
 }
 
-// Untaken are the entries of other programs that are not part of the history.
-func (h *History) Untaken(ctx context.Context) (out []Entry, err error) {
+// Unimported returns the entries of other programs that are not part of the history.
+func (h *History) Unimported(ctx context.Context) (out []Entry, err error) {
 	err = h.view(ctx, func() error {
-		out, err = h.untaken(ctx)
+		out, err = h.unimported(ctx)
 		return err
 	})
 	return out, err
 }
 
-func (h *History) untaken(ctx context.Context) ([]Entry, error) {
+func (h *History) unimported(ctx context.Context) ([]Entry, error) {
 	kept, _, err := h.o.Store.Doc(ctx, fileForeign) // versions before moved them there
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (h *History) importedText(ctx context.Context, k known) error {
 	}
 }
 
-// Waiting is Untaken without changing anything.
+// Waiting is Unimported without changing anything.
 func Waiting(ctx context.Context, o HistoryOptions) (out []Entry, err error) {
 	h, err := OpenHistory(o)
 	if err != nil {
@@ -229,10 +229,10 @@ func Waiting(ctx context.Context, o HistoryOptions) (out []Entry, err error) {
 
 	for line := range bytes.Lines(ours) {
 		if e, ok := parseEntry(line); ok && e.Cursor > 0 {
-			h.take(e)
+			h.insert(e)
 		}
 	}
-	return h.untaken(ctx)
+	return h.unimported(ctx)
 }
 
 // sameLines reports whether all lines of a copy are among ours.
@@ -265,9 +265,9 @@ func Written(workspace string) (last time.Time) {
 	return last
 }
 
-// Take adds what Untaken returned. Entries get cursors of their own and count
+// Import adds what Unimported returned. Entries get cursors of their own and count
 // as coming from outside: what they hold is data for Dream, not the owner's word.
-func (h *History) Take(ctx context.Context, entries []Entry) (int, error) {
+func (h *History) Import(ctx context.Context, entries []Entry) (int, error) {
 	n := 0
 	for _, e := range entries {
 		e.Cursor = 0
@@ -291,12 +291,12 @@ func (h *History) Take(ctx context.Context, entries []Entry) (int, error) {
 // tookAll cleans up when nothing waits any more. What appeared meanwhile keeps
 // everything as it is.
 func (h *History) tookAll(ctx context.Context) error {
-	left, err := h.untaken(ctx)
+	left, err := h.unimported(ctx)
 	if err != nil || len(left) > 0 {
 		return err
 	}
 	if data := h.copies.read(fileOldHist); len(data) > 0 { // it is known also when its entries are gone
-		if err := keepAside(ctx, h.o.Store, fileOldHist, data); err != nil {
+		if err := saveAside(ctx, h.o.Store, fileOldHist, data); err != nil {
 			return err
 		}
 	}

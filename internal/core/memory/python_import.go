@@ -36,7 +36,7 @@ func (h *History) importOld(ctx context.Context) error {
 		dream = n
 	}
 	entries, bad, read := importLines(raw, dream)
-	if err := h.keepOriginals(ctx); err != nil {
+	if err := h.saveOriginals(ctx); err != nil {
 		return err
 	}
 	fromText := len(entries) == 0 && len(bytes.TrimSpace(raw)) == 0
@@ -72,7 +72,7 @@ func (h *History) importOld(ctx context.Context) error {
 	h.read = store.Cursor{}
 	if fromText && len(entries) > 0 {
 		if err := h.copies.setOldAside(); err != nil {
-			h.o.Log.WarnContext(ctx, "rename the old history", "err", err)
+			h.o.Log.WarnContext(ctx, "cannot rename the old history", "err", err)
 		}
 	}
 	if len(entries) > 0 {
@@ -81,11 +81,11 @@ func (h *History) importOld(ctx context.Context) error {
 	return nil
 }
 
-// keepOriginals saves the files that the import reads and the copy replaces.
-func (h *History) keepOriginals(ctx context.Context) error {
+// saveOriginals saves the files that the import reads and the copy replaces.
+func (h *History) saveOriginals(ctx context.Context) error {
 	for _, name := range []string{fileHistory, fileCursor, fileDreamCursor, fileOldHist} {
 		if data := h.copies.read(name); len(data) > 0 {
-			if err := keepAside(ctx, h.o.Store, strings.TrimPrefix(name, "."), data); err != nil {
+			if err := saveAside(ctx, h.o.Store, strings.TrimPrefix(name, "."), data); err != nil {
 				return err
 			}
 		}

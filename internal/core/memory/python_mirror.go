@@ -181,15 +181,15 @@ func (m mirror) read(name string) []byte {
 	return data
 }
 
-// cursor is the number in a copy, if it is one.
+// cursor returns the number in a copy, if it is one.
 func (m mirror) cursor(name string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(string(m.read(name))), 10, 64)
 	return usable(n), err == nil && usable(n) == n
 }
 
-// keepAside saves the original of a file that is about to be replaced, byte
+// saveAside saves the original of a file that is about to be replaced, byte
 // for byte, under a name that is still free. An equal copy is not made twice.
-func keepAside(ctx context.Context, st store.Store, name string, data []byte) error {
+func saveAside(ctx context.Context, st store.Store, name string, data []byte) error {
 	for n := 1; ; n++ {
 		aside := asideName(name, n)
 		_, err := st.Put(ctx, aside, data, store.Missing, true)

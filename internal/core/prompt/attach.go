@@ -35,7 +35,7 @@ func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []
 		data, size, err := readImage(p.opts.Workspace, m.Path)
 		switch {
 		case err != nil:
-			p.opts.Log.WarnContext(ctx, "read attachment", "path", m.Path, "err", err)
+			p.opts.Log.WarnContext(ctx, "cannot read an attachment", "path", m.Path, "err", err)
 			notes = append(notes, fmt.Sprintf("[Attachment could not be read: %s]", OneLine(name)))
 		case data == nil && document.Detect(m.Path, nil) != document.None:
 			notes = append(notes, p.documentText(ctx, m.Path, name))
@@ -67,11 +67,11 @@ func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []
 // rest is there for the asking.
 const inlineDocument = 8000
 
-// documentText is the beginning of an attached document, marked as what others
+// documentText returns the beginning of an attached document, marked as what others
 // wrote.
 func (p *Builder) documentText(ctx context.Context, path, name string) string {
 	fail := func(err error) string {
-		p.opts.Log.WarnContext(ctx, "read attached document", "path", path, "err", err)
+		p.opts.Log.WarnContext(ctx, "cannot read an attached document", "path", path, "err", err)
 		return fmt.Sprintf("[Attachment: %s (%s); its text cannot be read: %v]", path, OneLine(name), err)
 	}
 	f, err := openAttached(p.opts.Workspace, path)

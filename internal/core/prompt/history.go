@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// History is the conversation that came with a message, as the model gets it.
+// History returns the conversation that came with a message, as the model gets it.
 // What was said after the last answer is put in front of the message itself, so
 // that the message follows an answer. Foreign means that words of others are
 // in it.
@@ -62,7 +62,7 @@ func (p *Builder) earlier(ctx context.Context, body string, media []bus.Media) l
 	return llm.Content{Blocks: append(images, llm.Block{Type: "text", Text: body})}
 }
 
-// Instructions are those that came with a message, for its turn only.
+// Instructions returns those that came with a message, for its turn only.
 func Instructions(key string, history []bus.Said) string {
 	var said []string
 	for _, s := range history {

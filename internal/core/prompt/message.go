@@ -75,7 +75,7 @@ func (p *Builder) Message(ctx context.Context, in bus.Inbound, about About) (ses
 	return rec, msg
 }
 
-// quoted is a piece of a message that its sender did not type.
+// quoted returns a piece of a message that its sender did not type.
 func quoted(q bus.Quote, id string) string {
 	about := ""
 	if q.About != "" {
@@ -110,7 +110,7 @@ func (p *Builder) runtimeBlock(in bus.Inbound, about About) string {
 	return b.String()
 }
 
-// clock is a line that tells the time.
+// clock returns a line that tells the time.
 func (p *Builder) clock(at time.Time) string {
 	now := at.In(p.opts.Location)
 	zone, offset := now.Zone()
@@ -124,7 +124,7 @@ func (p *Builder) clock(at time.Time) string {
 	return fmt.Sprintf("Current Time: %s (%s, UTC%c%02d:%02d)", now.Format("2006-01-02 15:04 (Monday)"), zone, sign, offset/3600, offset%3600/60)
 }
 
-// ChatOf is the chat that a message was written in, as runtimeBlock told it.
+// ChatOf returns the chat that a message was written in, as runtimeBlock told it.
 func ChatOf(r *session.Record) (chat bus.Route, ok bool) {
 	if r.Runtime == nil {
 		return chat, false
@@ -163,7 +163,7 @@ func Sources(in bus.Inbound) []string {
 	return out
 }
 
-// Objective is the goal as the model reads it: what a turn with words from
+// Objective returns the goal as the model reads it: what a turn with words from
 // outside made of it is not the user's.
 func Objective(g bus.Goal) string {
 	if !g.Untrusted {
@@ -184,5 +184,5 @@ func Folder(p tool.Project, gone, workspace string) string {
 	return s
 }
 
-// Path is the name of a file or folder in one line of a prompt.
+// Path returns the name of a file or folder in one line of a prompt.
 func Path(s string) string { return EscapeMarkers(text.Reveal(s, text.Prose)) }

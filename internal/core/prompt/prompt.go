@@ -97,7 +97,7 @@ func Templates() fs.FS {
 	return sub
 }
 
-// Skills are the skills that a scope may use. Those of the workspace are the
+// Skills returns the skills that a scope may use. Those of the workspace are the
 // owner's files.
 func (p *Builder) Skills(scope string) *skill.Library {
 	if p.opts.Guests && scope != "" {
@@ -169,7 +169,7 @@ func (p *Builder) Subagent(scope string, place guard.Place, tier Tier) string {
 	return s + "\n\n" + p.clock(p.opts.Now()) // last, so that the rest is the same every time
 }
 
-// parts are the pieces of the prompt that can change while we run. What is
+// parts returns the pieces of the prompt that can change while we run. What is
 // known about the owner is for the owner's own chats; others get the owner's
 // words about how to behave, and cannot read the files they are in.
 func (p *Builder) parts(scope, folder string) []string {

@@ -34,7 +34,7 @@ type Recall struct {
 	Window  int    // tokens of a prompt; 0 is not known
 }
 
-// Remembered is the part of the system prompt that belongs to a session: what
+// Remembered returns the part of the system prompt that belongs to a session: what
 // was taken in lately and Dream has not seen yet, of it and of the owner's other
 // sessions, and how the conversation went
 // before what is still in it. It changes only when those do. Outside means that
@@ -55,7 +55,7 @@ func (p *Builder) Remembered(ctx context.Context, r Recall) (own string, outside
 	r.Tainted = r.Tainted || outside
 	recent, err := r.recent(ctx, sum.Text, most)
 	if err != nil {
-		p.opts.Log.WarnContext(ctx, "read the history", "err", err)
+		p.opts.Log.WarnContext(ctx, "cannot read the history", "err", err)
 	}
 	if !ok {
 		return recent, outside
@@ -83,7 +83,15 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 	// them anyway. In others they wait to be asked for, so that a new
 	// conversation begins clean.
 	own, err := r.lines(ctx, most, func(e memory.Entry) bool {
-		return e.Cursor > read && (r.Tainted || !e.Tainted) && e.Scope == r.Scope && r.sees(e.Session) && !strings.Contains(summary, e.Content)
+		switch {
+		case e.Cursor <= read:
+			return false // memory has it already
+		case e.Tainted && !r.Tainted:
+			return false
+		case e.Scope != r.Scope, !r.sees(e.Session):
+			return false
+		}
+		return !strings.Contains(summary, e.Content)
 	})
 	if err != nil {
 		return "", err
@@ -106,7 +114,7 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 	return strings.Join(parts, Divider), nil
 }
 
-// lines are the newest entries of a kind, within so many tokens.
+// lines returns the newest entries of a kind, within so many tokens.
 func (r *Recall) lines(ctx context.Context, most int, wanted func(memory.Entry) bool) (string, error) {
 	entries, err := r.History.Recent(ctx, recentEntries, wanted)
 	if err != nil {

@@ -54,12 +54,12 @@ func (t Tier) within(window int) Tier {
 	return t
 }
 
-// coreTools are those a small model keeps before all others, the most useful first.
+// coreTools returns those a small model keeps before all others, the most useful first.
 func coreTools() []string {
 	return []string{"read_file", "exec", "edit_file", "write_file", "list_dir", "grep"}
 }
 
-// lesserTools are those a small model does without first: others do what they
+// lesserTools returns those a small model does without first: others do what they
 // do, if not as well.
 func lesserTools() []string {
 	return []string{
@@ -100,7 +100,7 @@ func (t Tier) Tools(set *tool.Set) (*tool.Set, error) {
 	return tool.NewSet(kept...)
 }
 
-// Limits are the bounds of a turn in this tier.
+// Limits returns the bounds of a turn in this tier.
 func (t Tier) Limits(l runner.Limits, maxTokens int) (limits runner.Limits, answer int) {
 	if t.Results > 0 && (l.ToolResultChars <= 0 || l.ToolResultChars > t.Results) {
 		l.ToolResultChars = t.Results

@@ -65,7 +65,7 @@ func viewOf(req llm.Request, r *strings.Replacer) view {
 	return v
 }
 
-// simplify is the JSON value with all texts in normal form.
+// simplify returns the JSON value with all texts in normal form.
 func simplify(v any, r *strings.Replacer) any {
 	tree, err := toTree(v)
 	if err != nil {
@@ -236,7 +236,7 @@ func excerpt(a, b string) (x, y string) {
 	return cut(a), cut(b)
 }
 
-// parts is the length of what two texts begin with in common.
+// parts returns the length of what two texts begin with in common.
 func parts(a, b string) int {
 	i := 0
 	for i < min(len(a), len(b)) && a[i] == b[i] {
@@ -249,7 +249,7 @@ func atLine(a, b string) string {
 	return fmt.Sprintf(", line %d", strings.Count(a[:parts(a, b)], "\n")+1)
 }
 
-// short is a text in one line of bearable length.
+// short returns a text in one line of bearable length.
 func short(s string) string {
 	return text.Ellipsis(strings.Join(strings.Fields(s), " "), 160)
 }

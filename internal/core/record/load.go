@@ -37,7 +37,7 @@ type Exchange struct {
 	answer   answerLine
 }
 
-// response is the answer of an exchange, nil if there was none.
+// response returns the answer of an exchange, nil if there was none.
 func (e Exchange) response() *llm.Response {
 	if e.answer.Message == nil {
 		return nil
@@ -94,7 +94,7 @@ func read(f io.Reader) (*Recording, error) {
 			}
 			continue
 		}
-		err = r.take(line.Bytes)
+		err = r.addLine(line.Bytes)
 		if err != nil && !line.Whole {
 			r.Torn = true
 			break
@@ -123,8 +123,8 @@ func (r *Recording) header(line []byte) error {
 	return nil
 }
 
-// take adds one line. Kinds of lines that are not known are left out.
-func (r *Recording) take(line []byte) error {
+// addLine adds one line. Kinds of lines that are not known are left out.
+func (r *Recording) addLine(line []byte) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
 	}
@@ -136,18 +136,18 @@ func (r *Recording) take(line []byte) error {
 	}
 	switch kind.Type {
 	case "request":
-		return r.takeRequest(line)
+		return r.addRequest(line)
 	case "answer":
-		return r.takeAnswer(line)
+		return r.addAnswer(line)
 	case "tool":
-		return r.takeTool(line)
+		return r.addTool(line)
 	case "":
-		return errors.New("it does not say what it is")
+		return errors.New("a line of the recording without a type")
 	}
 	return nil
 }
 
-func (r *Recording) takeRequest(line []byte) error {
+func (r *Recording) addRequest(line []byte) error {
 	var l requestLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (r *Recording) takeRequest(line []byte) error {
 	return nil
 }
 
-func (r *Recording) takeAnswer(line []byte) error {
+func (r *Recording) addAnswer(line []byte) error {
 	var l answerLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return err
@@ -206,11 +206,13 @@ func (r *Recording) takeAnswer(line []byte) error {
 		return errors.New("its events do not add up to its text")
 	}
 	x := &r.Exchanges[l.N-1]
-	x.answer, x.Took, x.Answered = l, time.Duration(l.Millis)*time.Millisecond, l.Message != nil || l.Error != nil
+	x.answer = l
+	x.Took = time.Duration(l.Millis) * time.Millisecond
+	x.Answered = l.Message != nil || l.Error != nil
 	return nil
 }
 
-func (r *Recording) takeTool(line []byte) error {
+func (r *Recording) addTool(line []byte) error {
 	var l toolLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return err

@@ -84,22 +84,22 @@ func (p *Player) pick(req llm.Request) (Exchange, bool) {
 		}
 	}
 	if next < 0 {
-		p.note(Difference{Request: p.asked, Where: "request", Current: "one more than the recording has"})
+		p.record(Difference{Request: p.asked, Where: "request", Current: "one more than the recording has"})
 		return Exchange{}, false
 	}
 	p.played[next] = true
-	p.note(nextDiffs...)
+	p.record(nextDiffs...)
 	x := p.rec.Exchanges[next]
 	if !x.Answered {
-		p.note(Difference{Request: p.asked, Where: "answer", Recorded: "none: the recording ends here"})
+		p.record(Difference{Request: p.asked, Where: "answer", Recorded: "none: the recording ends here"})
 	}
 	return x, x.Answered
 }
 
-// note adds differences of the request at hand. One that earlier requests had
+// record adds differences of the request at hand. One that earlier requests had
 // too, as all do that begin with the same prompt, is told once. The caller
 // holds mu.
-func (p *Player) note(diffs ...Difference) {
+func (p *Player) record(diffs ...Difference) {
 	for _, d := range diffs {
 		if d.Request = p.asked; !slices.ContainsFunc(p.diffs, d.repeats) {
 			p.diffs = append(p.diffs, d)
@@ -144,7 +144,7 @@ func deltas(kind llm.EventKind, s string, lens []int, yield func(llm.Event, erro
 	return s, true
 }
 
-// Tools are the recorded tools, answering with recorded results. A tool in builtin
+// Tools returns the recorded tools, answering with recorded results. A tool in builtin
 // lends its description and schema, so that a change of them is noticed; its
 // Run is never called. Names in except are left out: the agent has its own.
 func (p *Player) Tools(builtin []tool.Tool, except ...string) []tool.Tool {
@@ -187,16 +187,16 @@ func (p *Player) run(_ context.Context, c tool.Call) (tool.Result, error) {
 		}
 	}
 	if next < 0 {
-		p.note(Difference{Where: "call of " + c.Name, Recorded: "no such call", Current: short(input)})
+		p.record(Difference{Where: "call of " + c.Name, Recorded: "no such call", Current: short(input)})
 		return tool.Fail(tool.NotFound, "the recording has no result of %s for this call", c.Name), nil
 	}
 	p.used[next] = true
 	a, b := excerpt(canonical(p.rec.Tools[next].Input, p.recorded), input)
-	p.note(Difference{Where: "call of " + c.Name, Recorded: a, Current: b})
+	p.record(Difference{Where: "call of " + c.Name, Recorded: a, Current: b})
 	return p.rec.Tools[next].Result, nil
 }
 
-// canonical is a JSON text without secrets, with sorted keys and no spaces.
+// canonical returns a JSON text without secrets, with sorted keys and no spaces.
 func canonical(s string, r *strings.Replacer) string {
 	var v any
 	s = scrubber{}.text(s)

@@ -166,7 +166,7 @@ func Create(path string, o Options) (*Writer, error) {
 	if h.Time.IsZero() {
 		h.Time = w.now()
 	}
-	w.put(h)
+	w.writeLine(h)
 	if w.err != nil {
 		return nil, w.Close()
 	}
@@ -211,8 +211,8 @@ func (w *Writer) Close() error {
 	return w.err
 }
 
-// put writes one line. The caller holds mu, or w has no other users yet.
-func (w *Writer) put(v any) {
+// writeLine writes one line. The caller holds mu, or w has no other users yet.
+func (w *Writer) writeLine(v any) {
 	if w.err != nil || w.f == nil {
 		return
 	}
@@ -273,7 +273,7 @@ func (w *Writer) request(req llm.Request) int {
 		}
 	}
 	line.Messages, w.last = req.Messages[line.Keep:], sums
-	w.put(line)
+	w.writeLine(line)
 	return w.n
 }
 
@@ -325,7 +325,9 @@ func (a *answer) mark(kind string, n int) {
 func (w *Writer) answer(n int, a *answer, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a.line.Type, a.line.N, a.line.Millis = "answer", n, took.Milliseconds()
+	a.line.Type = "answer"
+	a.line.N = n
+	a.line.Millis = took.Milliseconds()
 	if a.left {
 		a.line.Error = &errorLine{Cancelled: true}
 	}
@@ -341,7 +343,7 @@ func (w *Writer) answer(n int, a *answer, took time.Duration) {
 			a.line.Reasoning = clean
 		}
 	}
-	w.put(a.line)
+	w.writeLine(a.line)
 }
 
 // joined replaces all deltas of a kind by one, where the first was.
@@ -364,7 +366,7 @@ func joined(events []eventMark, kind string, n int) []eventMark {
 func (w *Writer) Tool(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.put(toolLine{
+	w.writeLine(toolLine{
 		Type: "tool", Turn: c.TurnID, Call: c.ID, Name: c.Name, Input: string(c.Input), Content: r.Content.AppendJSON(nil, true),
 		IsError: r.IsError, Code: r.Code, EndTurn: r.EndTurn, Untrusted: r.Untrusted, Whole: r.Whole, MayHaveRun: r.MayHaveRun,
 		Millis: took.Milliseconds(),

@@ -196,7 +196,7 @@ func playTurn(ctx context.Context, agent Agent, t Turn, media []bus.Media) Repla
 	return res
 }
 
-// String is the report for people.
+// String returns the report for people.
 func (r Replayed) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Recorded %s with nanobot %s on %s; replayed with %s.\n", r.Recorded.Time.Local().Format("2006-01-02 15:04"), r.Recorded.Version, r.Recorded.OS, r.Version)

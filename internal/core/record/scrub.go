@@ -86,7 +86,7 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// toTree is the value as JSON sees it, numbers kept as written.
+// toTree returns the value as JSON sees it, numbers kept as written.
 func toTree(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
-// promptNames are the files of a workspace that every prompt shows, by their
+// promptNames returns the files of a workspace that every prompt shows, by their
 // slash-separated path.
 func promptNames() []string {
 	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "IDENTITY.md", "memory/MEMORY.md"}

@@ -90,7 +90,7 @@ func (rs *runs) forget(id string, r *run) {
 func (rs *runs) runSystem(ctx context.Context, j Job) {
 	i := slices.IndexFunc(rs.o.System, func(sys System) bool { return sys.ID == j.ID })
 	if i < 0 {
-		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusSkipped, err: "it is switched off"})
+		rs.complete(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusSkipped, err: "it is switched off"})
 		return
 	}
 	call, cancel := context.WithTimeout(ctx, rs.planner.timeout(&j))
@@ -100,11 +100,11 @@ func (rs *runs) runSystem(ctx context.Context, j Job) {
 	case ctx.Err() != nil:
 		return // the next start does it
 	case errors.Is(err, ErrSkip):
-		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusSkipped, err: skipReason(err)})
+		rs.complete(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusSkipped, err: skipReason(err)})
 	case err != nil:
-		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusError, err: err.Error()})
+		rs.complete(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusError, err: err.Error()})
 	default:
-		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusOK})
+		rs.complete(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusOK})
 	}
 }
 
@@ -129,7 +129,7 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 	p := j.State.Pending
 	in, skip := rs.inbound(ctx, &j)
 	if skip != "" {
-		rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: statusSkipped, err: skip})
+		rs.complete(ctx, j.ID, p.OccurrenceMS, result{status: statusSkipped, err: skip})
 		return
 	}
 	if !p.Submitted {
@@ -138,8 +138,8 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 			if ctx.Err() != nil {
 				return // claimed, so the next start submits it
 			}
-			rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: statusError, err: err.Error()})
-			rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), phrase.Later("The scheduled job %q could not be started: %v.", j.Name, err)})
+			rs.complete(ctx, j.ID, p.OccurrenceMS, result{status: statusError, err: err.Error()})
+			rs.notifier.notify(ctx, notice{j.ID, j.Payload.Route(), phrase.Later("The scheduled job %q could not be started: %v.", j.Name, err)})
 			return
 		}
 		if !rs.planner.guest() { // the mailbox of one does not outlive it
@@ -162,8 +162,8 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 			rs.o.Stop(ctx, in)
 		}
 		why := fmt.Sprintf("it took longer than %s and was stopped", length(limit))
-		rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: statusError, err: why})
-		rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), phrase.Later("The scheduled job %q did not finish: %s.", j.Name, phrase.Later("it took longer than %s and was stopped", length(limit)))})
+		rs.complete(ctx, j.ID, p.OccurrenceMS, result{status: statusError, err: why})
+		rs.notifier.notify(ctx, notice{j.ID, j.Payload.Route(), phrase.Later("The scheduled job %q did not finish: %s.", j.Name, phrase.Later("it took longer than %s and was stopped", length(limit)))})
 	}
 }
 
@@ -193,7 +193,7 @@ func (rs *runs) submit(ctx context.Context, in bus.Inbound) (err error) {
 	return err
 }
 
-// inbound is the message of a run, or the reason why there is nothing to do.
+// inbound returns the message of a run, or the reason why there is nothing to do.
 func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip string) {
 	p := j.State.Pending
 	in = bus.Inbound{
@@ -291,7 +291,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 		}
 	}
 	res.silent = !deliver
-	s.runs.finish(ctx, id, occurrence, res)
+	s.runs.complete(ctx, id, occurrence, res)
 	return out, deliver
 }
 
@@ -308,13 +308,15 @@ func resultOf(out bus.Outbound) result {
 	case t.Error != "":
 		r.status, r.err = statusError, text.Label(t.Error, 500)
 	case t.Refused != "":
-		r.status, r.err, r.refused = statusError, "a call was refused: "+text.Label(t.Refused, 500), true
+		r.status = statusError
+		r.err = "a call was refused: " + text.Label(t.Refused, 500)
+		r.refused = true
 	}
 	return r
 }
 
-// finish writes down how a run ended, once, and lets the next one begin.
-func (rs *runs) finish(ctx context.Context, id string, occurrence MS, res result) {
+// complete records how a run ended, once, and lets the next one begin.
+func (rs *runs) complete(ctx context.Context, id string, occurrence MS, res result) {
 	var say *notice
 	counted := false
 	end := func(t *table) {
@@ -350,12 +352,12 @@ func (rs *runs) finish(ctx context.Context, id string, occurrence MS, res result
 	}
 	rs.mu.Unlock()
 	if say != nil {
-		rs.notifier.tell(ctx, *say)
+		rs.notifier.notify(ctx, *say)
 	}
 	rs.poke()
 }
 
-// results are those that could not be written yet, oldest first.
+// results returns those that could not be written yet, oldest first.
 func (rs *runs) results() []func(*table) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -390,7 +392,7 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 		}
 		line.RunAtMS, line.DurationMS = st.RunHistory[i].RunAtMS, st.RunHistory[i].DurationMS
 	}
-	st.note(line)
+	st.record(line)
 	if res.change != nil {
 		res.change(j)
 	}
@@ -455,8 +457,8 @@ func (s *jobStore) change(ctx context.Context, id string, fn func(*Job)) {
 	}
 }
 
-// settle gives the runs of a guest that has to go a while to end.
-func (rs *runs) settle(ctx context.Context) {
+// awaitEnd waits a while until the runs of a guest that has to go have ended.
+func (rs *runs) awaitEnd(ctx context.Context) {
 	rs.mu.Lock()
 	going := slices.Collect(maps.Values(rs.running))
 	rs.mu.Unlock()

@@ -45,7 +45,7 @@ const judgeWait = 2 * time.Minute
 // heartbeat works on the list in HEARTBEAT.md regularly.
 type heartbeat struct{ o *Options }
 
-// job is the protected job of the heartbeat; false if it is switched off.
+// job returns the protected job of the heartbeat; false if it is switched off.
 func (h *heartbeat) job() (System, bool) {
 	return System{
 		ID:      heartbeatID,
@@ -175,7 +175,7 @@ func (h *heartbeat) worthTelling(ctx context.Context, j *Job, in bus.Inbound, ou
 		cancel()
 		if err != nil {
 			failures = j.State.JudgeErrors + 1
-			h.o.Log.WarnContext(ctx, "whether to tell about a heartbeat could not be judged", "in_a_row", failures, "err", err)
+			h.o.Log.WarnContext(ctx, "cannot judge whether to notify of a heartbeat", "in_a_row", failures, "err", err)
 			res.note = "not judged: " + text.Label(err.Error(), 200)
 			notify = failures == judgeErrors
 		} else if !notify {

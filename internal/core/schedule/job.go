@@ -28,7 +28,7 @@ func msOf(t time.Time) MS {
 	return MS(t.UnixMilli())
 }
 
-// Time is the moment, zero when there is none.
+// Time returns the moment, zero when there is none.
 func (m MS) Time() time.Time {
 	if m == 0 {
 		return time.Time{}
@@ -276,14 +276,14 @@ func (j *Job) Broken() string {
 	return string(j.State.LastError)
 }
 
-// Session is the conversation the runs happen in: one of their own, so that
+// Session returns the conversation the runs happen in: one of their own, so that
 // what they see stays out of the chat.
 func (j *Job) Session() string { return idPrefix + j.ID }
 
 const historyLen = 20
 
-// note adds to the history, or replaces the line of the same occurrence.
-func (s *State) note(r Run) {
+// record adds to the history, or replaces the line of the same occurrence.
+func (s *State) record(r Run) {
 	if i := slices.IndexFunc(s.RunHistory, func(o Run) bool { return o.OccurrenceMS == r.OccurrenceMS && r.OccurrenceMS != 0 }); i >= 0 {
 		s.RunHistory[i] = r
 	} else {

@@ -290,7 +290,9 @@ func (s *Scheduler) Update(ctx context.Context, id string, c Change) (Job, error
 			j.Name = text.Label(*c.Name, 120)
 		}
 		if c.Route != nil {
-			j.Payload.Channel, j.Payload.To, j.Payload.ThreadID = Opt(c.Route.Channel), Opt(c.Route.ChatID), c.Route.ThreadID
+			j.Payload.Channel = Opt(c.Route.Channel)
+			j.Payload.To = Opt(c.Route.ChatID)
+			j.Payload.ThreadID = c.Route.ThreadID
 			j.Payload.OriginChannel, j.Payload.OriginChatID = "", ""
 		}
 		if c.Silent != nil {

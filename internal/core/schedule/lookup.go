@@ -35,7 +35,7 @@ func FindJob(all []Job, id string) (Job, error) {
 	return Job{}, &NameError{fmt.Sprintf("%q matches %d jobs; use the whole id", id, len(found))}
 }
 
-// LastRun is the latest run of a job that is kept.
+// LastRun returns the latest run of a job that is kept.
 func LastRun(j *Job) Run {
 	if n := len(j.State.RunHistory); n > 0 {
 		return j.State.RunHistory[n-1]

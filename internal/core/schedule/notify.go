@@ -17,11 +17,11 @@ type notifier struct {
 	planner *planner
 }
 
-// tellDamage tells the owner that a file cannot be used until it is mended.
+// notifyDamage tells the owner that a file cannot be used until it is mended.
 // Other errors may be over in a moment.
-func (nt *notifier) tellDamage(ctx context.Context, err error) {
+func (nt *notifier) notifyDamage(ctx context.Context, err error) {
 	if damage, ok := errors.AsType[*CorruptError](err); ok {
-		nt.tellOwner(ctx, phrase.Later("Scheduled jobs do not run: %v.", damage))
+		nt.notifyOwner(ctx, phrase.Later("Scheduled jobs do not run: %v.", damage))
 	}
 }
 
@@ -67,9 +67,9 @@ func (nt *notifier) place(ctx context.Context, in bus.Inbound, out bus.Outbound)
 	return out, false, "not delivered yet: " + err.Error(), err.Error()
 }
 
-// tell delivers a sentence of ours about a job: to its chat, else to the
+// notify delivers a sentence of ours about a job: to its chat, else to the
 // owner's, else it is kept with the job until one of them can be reached.
-func (nt *notifier) tell(ctx context.Context, n notice) {
+func (nt *notifier) notify(ctx context.Context, n notice) {
 	if n.route.Channel == "" {
 		if nt.o.LastRoute != nil {
 			n.route, _ = nt.o.LastRoute(ctx)
@@ -98,9 +98,9 @@ func (nt *notifier) tell(ctx context.Context, n notice) {
 	})
 }
 
-// tellOwner delivers something that is about no job.
-func (nt *notifier) tellOwner(ctx context.Context, text phrase.Sentence) {
-	nt.tell(ctx, notice{text: text})
+// notifyOwner delivers something that is about no job.
+func (nt *notifier) notifyOwner(ctx context.Context, text phrase.Sentence) {
+	nt.notify(ctx, notice{text: text})
 }
 
 // retryUndelivered tries again what no channel took and reports whether there
@@ -143,6 +143,6 @@ func (nt *notifier) retryUndelivered(ctx context.Context, jobs []*Job) (waiting 
 	return waiting
 }
 
-func (nt *notifier) tellRepaired(ctx context.Context, aside string) {
-	nt.tellOwner(ctx, phrase.Later("The file with my scheduled jobs was damaged. I went back to the last good copy; the damaged file is kept as %s.", aside))
+func (nt *notifier) notifyRepaired(ctx context.Context, aside string) {
+	nt.notifyOwner(ctx, phrase.Later("The file with my scheduled jobs was damaged. I went back to the last good copy; the damaged file is kept as %s.", aside))
 }

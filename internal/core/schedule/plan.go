@@ -82,13 +82,15 @@ func (p *planner) plan(j *Job, now time.Time) {
 	}
 	st.NextFor, st.NextRunAtMS = key, msOf(next)
 	if err != nil {
-		st.NextRunAtMS, st.LastStatus, st.LastError = 0, statusError, Opt(err.Error())
+		st.NextRunAtMS = 0
+		st.LastStatus = statusError
+		st.LastError = Opt(err.Error())
 	}
 }
 
-// take decides about a job that is due. True means that the run is claimed:
+// claim decides about a job that is due. True means that the run is claimed:
 // once this is on disk it will happen, and only once.
-func (p *planner) take(t *table, j *Job, now time.Time) (began bool, say []notice) {
+func (p *planner) claim(t *table, j *Job, now time.Time) (began bool, say []notice) {
 	t.changed = true
 	st := &j.State
 	occurrence := st.NextRunAtMS
@@ -105,7 +107,7 @@ func (p *planner) take(t *table, j *Job, now time.Time) (began bool, say []notic
 	late := now.Sub(occurrence.Time())
 	if !manual {
 		if p.o.Limits.Quiet.Contains(now.In(p.o.Location)) && j.Schedule.Kind != kindAt {
-			p.putOff(j, now)
+			p.postpone(j, now)
 			return false, nil
 		}
 		if late > lateAfter {
@@ -142,15 +144,15 @@ func (p *planner) advance(j *Job, after MS) {
 // pass notes an occurrence that does not run and goes on to the next.
 func (p *planner) pass(j *Job, occurrence MS, now time.Time, status, why string) {
 	p.o.Log.Info("a scheduled run is left out", "job", j.ID, "name", j.Name, "occurrence", stamp(occurrence.Time(), p.o.Location), "status", status, "why", why)
-	j.State.note(Run{RunAtMS: msOf(now), Status: status, Error: Opt(why), OccurrenceMS: occurrence})
+	j.State.record(Run{RunAtMS: msOf(now), Status: status, Error: Opt(why), OccurrenceMS: occurrence})
 	j.State.LastOccurrence = occurrence
 	p.passed = append(p.passed, status)
 	p.advance(j, max(occurrence, msOf(now)))
 }
 
-// putOff moves a run out of the quiet hours: a time of day to their end, an
+// postpone moves a run out of the quiet hours: a time of day to their end, an
 // interval to its first occurrence behind them.
-func (p *planner) putOff(j *Job, now time.Time) {
+func (p *planner) postpone(j *Job, now time.Time) {
 	end := p.o.Limits.Quiet.end(now.In(p.o.Location))
 	if j.Schedule.Kind == kindEvery {
 		p.advance(j, msOf(end)-1)
@@ -225,10 +227,15 @@ func (p *planner) guest() bool { return p.o.Guest.Takes != nil }
 // mine reports whether this Scheduler may touch a job. A run that a gateway
 // began is in its queue, and is left to the next one.
 func (p *planner) mine(j *Job) bool {
-	if j.broken != nil {
+	switch {
+	case j.broken != nil:
+		return false
+	case !p.guest():
+		return true
+	case j.Protected(), !p.o.Guest.Takes(j.Payload.Route()):
 		return false
 	}
-	return !p.guest() || !j.Protected() && p.o.Guest.Takes(j.Payload.Route()) && (j.State.Pending == nil || j.State.Pending.Guest)
+	return j.State.Pending == nil || j.State.Pending.Guest
 }
 
 // placed gives a new cron timing the zone of the configuration, so that it means

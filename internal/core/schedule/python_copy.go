@@ -20,16 +20,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
-// Untaken is a job that another program wrote into the workspace.
-type Untaken struct {
+// Unimported is a job that another program wrote into the workspace.
+type Unimported struct {
 	Job
 	Changed bool // the store has a job of this id that differs
 }
 
-// Untaken are the jobs that another program added or changed in the workspace, as
+// Unimported returns the jobs that another program added or changed in the workspace, as
 // they stand there, and a word about the files that hold them, to be given to Take.
 // It changes nothing.
-func (s *Scheduler) Untaken(ctx context.Context) (jobs []Untaken, state string, err error) {
+func (s *Scheduler) Unimported(ctx context.Context) (jobs []Unimported, state string, err error) {
 	c, err := s.store.readCopy(ctx)
 	if err != nil || c == nil {
 		return nil, "", err
@@ -44,13 +44,14 @@ func (s *Scheduler) Untaken(ctx context.Context) (jobs []Untaken, state string, 
 			err = errors.Join(err, fmt.Errorf("%s: the job %q cannot be read: %s", filepath.Join(s.Workspace, filepath.FromSlash(oldJobs)), j.Name, j.Broken()))
 			continue
 		}
-		jobs = append(jobs, Untaken{Job: *j, Changed: ours.find(j.ID) != nil})
+		jobs = append(jobs, Unimported{Job: *j, Changed: ours.find(j.ID) != nil})
 	}
 	return jobs, c.sum, err
 }
 
-// Take adds what Untaken showed. If a file was changed since, nothing is taken.
-func (s *Scheduler) Take(ctx context.Context, state string) (n int, err error) {
+// Import adds what Unimported showed. If a file was changed since, nothing is
+// imported.
+func (s *Scheduler) Import(ctx context.Context, state string) (n int, err error) {
 	var c *jobCopy
 	err = s.store.update(ctx, func(t *table) error {
 		n = 0
@@ -128,7 +129,7 @@ func (s *jobStore) readCopy(ctx context.Context) (*jobCopy, error) {
 	return c, nil
 }
 
-// others are the jobs that another program added or changed: those that are
+// others returns the jobs that another program added or changed: those that are
 // neither what the store has nor what it wrote there last.
 func (c *jobCopy) others(ours *table) (out []*Job) {
 	for _, j := range c.jobs.own() {
@@ -347,7 +348,7 @@ func (s *jobStore) mirrored(ctx context.Context, data []byte) error {
 	c := s.lastCopies(ctx)
 	c.Last = append([]copyOf{now}, c.Last...)
 	c.Last = c.Last[:min(len(c.Last), 2)]
-	return s.keepCopies(ctx, c)
+	return s.saveCopies(ctx, c)
 }
 
 // tookActions remembers that the entries of action.jsonl are imported.
@@ -357,10 +358,10 @@ func (s *jobStore) tookActions(ctx context.Context, actions []byte) error {
 	}
 	last := s.lastCopies(ctx)
 	last.Actions = hashOf(actions)
-	return s.keepCopies(ctx, last)
+	return s.saveCopies(ctx, last)
 }
 
-func (s *jobStore) keepCopies(ctx context.Context, c copies) error {
+func (s *jobStore) saveCopies(ctx context.Context, c copies) error {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return err

@@ -146,24 +146,24 @@ func TestAlternatingJobs(t *testing.T) {
 						if _, err := s.Remove(t.Context(), id); err != nil {
 							t.Fatal(err)
 						}
-						if waits := slices.ContainsFunc(untaken(t, s), func(u Untaken) bool { return u.ID == id }); !waits {
+						if waits := slices.ContainsFunc(unimported(t, s), func(u Unimported) bool { return u.ID == id }); !waits {
 							delete(py.wrote, id) // its last wish was removed here
 						}
 					}
 				case 6:
 					s = plain(t, open, ws)
 				case 7:
-					_, state, err := s.Untaken(t.Context())
+					_, state, err := s.Unimported(t.Context())
 					if err != nil {
 						t.Fatal(err)
 					}
 					if state == "" {
 						break
 					}
-					if _, err := s.Take(t.Context(), state); err != nil {
+					if _, err := s.Import(t.Context(), state); err != nil {
 						t.Fatal(err)
 					}
-					if left := untaken(t, s); len(left) > 0 {
+					if left := unimported(t, s); len(left) > 0 {
 						t.Fatalf("%d jobs wait after the import: %q", len(left), trail)
 					}
 				}
@@ -174,9 +174,9 @@ func TestAlternatingJobs(t *testing.T) {
 	}
 }
 
-func untaken(t *testing.T, s *Scheduler) []Untaken {
+func unimported(t *testing.T, s *Scheduler) []Unimported {
 	t.Helper()
-	jobs, _, err := s.Untaken(t.Context())
+	jobs, _, err := s.Unimported(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,14 +189,14 @@ func (py *pythonJobs) check(t *testing.T, s *Scheduler, trail []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting := untaken(t, s)
+	waiting := unimported(t, s)
 	file, err := os.ReadFile(filepath.Join(py.ws, filepath.FromSlash(oldJobs)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for id, message := range py.wrote {
 		taken := slices.ContainsFunc(here, func(j Job) bool { return j.ID == id && j.Payload.Message == message })
-		named := slices.ContainsFunc(waiting, func(u Untaken) bool { return u.ID == id && u.Payload.Message == message })
+		named := slices.ContainsFunc(waiting, func(u Unimported) bool { return u.ID == id && u.Payload.Message == message })
 		inFile := strings.Contains(string(file), `"`+message+`"`)
 		if taken == named || !taken && !inFile {
 			t.Fatalf("%s %q: here %v, waiting %v, in the file %v: %q", id, message, taken, named, inFile, trail)
@@ -232,11 +232,11 @@ func TestActionsAreImportedOnce(t *testing.T) {
 	s := plain(t, storetest.Disk, ws)
 	addJob(t, s, "first")
 	put(t, ws, oldActions, `{"action":"add","params":`+goneJob+`}`+"\n")
-	waiting, state, err := s.Untaken(t.Context())
+	waiting, state, err := s.Unimported(t.Context())
 	if err != nil || len(waiting) != 1 || waiting[0].Changed {
 		t.Fatalf("waiting: %+v %v", waiting, err)
 	}
-	if n, err := s.Take(t.Context(), state); n != 1 || err != nil {
+	if n, err := s.Import(t.Context(), state); n != 1 || err != nil {
 		t.Fatalf("imported %d: %v", n, err)
 	}
 	if _, err := s.Remove(t.Context(), "gone"); err != nil {
@@ -244,7 +244,7 @@ func TestActionsAreImportedOnce(t *testing.T) {
 	}
 	addJob(t, s, "second")
 	addJob(t, s, "third")
-	if again := untaken(t, s); len(again) > 0 {
+	if again := unimported(t, s); len(again) > 0 {
 		t.Errorf("a job that was removed waits again: %+v", again)
 	}
 }

@@ -33,8 +33,8 @@ const (
 	maxOldDeliveries = 1000
 )
 
-// Taken says what TakeOver imported.
-type Taken struct {
+// Imported says what TakeOver imported.
+type Imported struct {
 	Jobs       int // without the program's own
 	Triggers   int
 	Deliveries int
@@ -45,21 +45,21 @@ type Taken struct {
 type takeover struct {
 	s    *Scheduler
 	tree *diskio.Tree
-	Taken
+	Imported
 }
 
 // TakeOver copies the jobs and triggers that the workspace holds into Dir,
 // unless there are some already. Without any in the workspace it takes those of
 // elsewhere, a file of the oldest versions in the data folder, away. Deliveries
 // that still waited count as coming from outside: nothing says who wrote them.
-func (s *Scheduler) TakeOver(ctx context.Context, elsewhere string) (Taken, error) {
+func (s *Scheduler) TakeOver(ctx context.Context, elsewhere string) (Imported, error) {
 	if !s.store.empty(ctx) {
-		return Taken{}, nil
+		return Imported{}, nil
 	}
 	x := &takeover{s: s}
 	var err error
 	if x.tree, err = diskio.OpenTree(s.Workspace); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return x.Taken, err
+		return x.Imported, err
 	}
 	if x.tree != nil {
 		defer x.tree.Close() //nolint:errcheck // only read from
@@ -73,9 +73,9 @@ func (s *Scheduler) TakeOver(ctx context.Context, elsewhere string) (Taken, erro
 		err = nil
 	}
 	if err != nil {
-		return x.Taken, err
+		return x.Imported, err
 	}
-	return x.Taken, x.triggers(ctx)
+	return x.Imported, x.triggers(ctx)
 }
 
 // read reads a file of the workspace; nil when there is none that can be read.
@@ -150,7 +150,7 @@ func (x *takeover) jobs(ctx context.Context, data, good, actions []byte) error {
 	return st.tookActions(ctx, actions)
 }
 
-// own are the jobs of people.
+// own returns the jobs of people.
 func (t *table) own() []*Job {
 	return slices.DeleteFunc(slices.Clone(t.Jobs), func(j *Job) bool { return j.broken == nil && j.Protected() })
 }
@@ -240,7 +240,7 @@ func (x *takeover) deliveries(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Place is the part of a store that holds the jobs of a workspace.
+// Place returns the part of a store that holds the jobs of a workspace.
 func Place(s store.Store, workspaceID string) store.Store {
 	return store.Under(s, string(datadir.Cron), workspaceID)
 }

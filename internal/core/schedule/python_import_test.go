@@ -200,7 +200,7 @@ func testMirror(t *testing.T, open storetest.Open) {
 	equal()
 	addJob(t, s, "second")
 	equal()
-	if left, state, err := s.Untaken(t.Context()); err != nil || len(left) > 0 {
+	if left, state, err := s.Unimported(t.Context()); err != nil || len(left) > 0 {
 		t.Errorf("our own copy is new: %v %q %v", left, state, err)
 	}
 
@@ -214,16 +214,16 @@ func testMirror(t *testing.T, open storetest.Open) {
 		t.Errorf("jobs %q", got)
 	}
 
-	left, state, err := s.Untaken(t.Context())
+	left, state, err := s.Unimported(t.Context())
 	if err != nil || len(left) != 1 || left[0].ID != "gone" {
-		t.Fatalf("untaken: %v %v", left, err)
+		t.Fatalf("not imported: %v %v", left, err)
 	}
 	put(t, ws, oldJobs, oldStore(strings.ReplaceAll(goneJob, "gone", "swapped")))
-	if n, err := s.Take(t.Context(), state); err == nil || n != 0 {
+	if n, err := s.Import(t.Context(), state); err == nil || n != 0 {
 		t.Errorf("something else was taken than was shown: %d %v", n, err)
 	}
 	put(t, ws, oldJobs, forged)
-	if n, err := s.Take(t.Context(), state); err != nil || n != 1 {
+	if n, err := s.Import(t.Context(), state); err != nil || n != 1 {
 		t.Errorf("take: %d %v", n, err)
 	}
 	if got := ids(t, s); !strings.Contains(got, "gone") {

@@ -51,11 +51,11 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 			s.Log.WarnContext(ctx, "changes of jobs are noticed within a minute only", "err", err)
 		}
 	})
-	s.rest = rest{}
-	defer s.looked.Store(nil)
+	s.lastIdle = idleCheck{}
+	defer s.lastCheck.Store(nil)
 	s.runs.resume(ctx, &work)
 	if err = s.loop(ctx, &work); err != nil {
-		s.runs.settle(ctx)
+		s.runs.awaitEnd(ctx)
 	}
 	return err
 }
@@ -76,7 +76,7 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 			return ErrYield
 		}
 		now := s.Now()
-		s.looked.Store(&now)
+		s.lastCheck.Store(&now)
 		if slip := now.Round(0).Sub(last.Round(0)) - now.Sub(last); slip.Abs() > clockSlip {
 			s.Log.WarnContext(ctx, "the clock was moved, or the machine slept", "by", slip)
 		}
@@ -89,8 +89,8 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 			}
 			if told != err.Error() { // not again every few seconds
 				told = err.Error()
-				s.Log.ErrorContext(ctx, "the jobs could not be looked at", "err", err)
-				s.notifier.tellDamage(ctx, err)
+				s.Log.ErrorContext(ctx, "cannot read the jobs", "err", err)
+				s.notifier.notifyDamage(ctx, err)
 			}
 			wait = saveRetry
 		} else {
@@ -195,7 +195,7 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 			if going >= s.Limits.Concurrent {
 				break // the end of a run pokes us
 			}
-			began, say := s.planner.take(t, j, now)
+			began, say := s.planner.claim(t, j, now)
 			if began {
 				going++
 				due = append(due, *j)
@@ -223,16 +223,25 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 		s.runs.start(ctx, work, j)
 	}
 	for _, n := range told {
-		s.notifier.tell(ctx, n)
+		s.notifier.notify(ctx, n)
 	}
 	return next, nil
 }
 
-// rest is a look at the file that found nothing to do.
-type rest struct {
+// idleCheck is a check of the file that found nothing to do.
+type idleCheck struct {
 	data []byte
 	at   time.Time
 	next time.Time
+}
+
+// holds reports whether the check is still good: the file is as it was, the clock
+// did not go back, and nothing is due.
+func (c idleCheck) holds(data []byte, now time.Time) bool {
+	if c.data == nil || !bytes.Equal(data, c.data) || now.Before(c.at) {
+		return false
+	}
+	return c.next.IsZero() || now.Before(c.next)
 }
 
 // idle reports whether there is nothing to do until next, as is usual. It
@@ -240,11 +249,12 @@ type rest struct {
 func (s *Scheduler) idle(ctx context.Context) (next time.Time, ok bool) {
 	data, ok := s.store.peek(ctx)
 	now := s.Now()
-	if r := s.rest; !ok || r.data != nil && bytes.Equal(data, r.data) && !now.Before(r.at) && (r.next.IsZero() || now.Before(r.next)) {
-		s.rest.at = now
-		return r.next, ok
+	if !ok || s.lastIdle.holds(data, now) {
+		s.lastIdle.at = now
+		return s.lastIdle.next, ok
 	}
-	s.rest = rest{}
+
+	s.lastIdle = idleCheck{}
 	t, err := decodeTable(data)
 	if err != nil {
 		return next, false
@@ -255,7 +265,7 @@ func (s *Scheduler) idle(ctx context.Context) (next time.Time, ok bool) {
 	}
 	next = s.planner.earliest(t)
 	if !waiting {
-		s.rest = rest{data, now, next}
+		s.lastIdle = idleCheck{data, now, next}
 	}
 	return next, true
 }

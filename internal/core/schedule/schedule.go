@@ -59,7 +59,7 @@ type GuestOptions struct {
 	Leave func(in bus.Inbound)
 }
 
-// Observer is told how late a run began, and how one ended or why there was
+// Observer counts how late runs began, and how they ended or why there was
 // none. Its functions are for statistics, must not wait, and may be nil.
 type Observer struct {
 	Began func(late time.Duration)
@@ -134,8 +134,8 @@ type Scheduler struct {
 	heartbeat *heartbeat
 	runs      *runs
 	wake      chan struct{}             // capacity 1: the plan may have changed
-	rest      rest                      // belongs to the goroutine of Run
-	looked    atomic.Pointer[time.Time] // when Run looked at the jobs last; nil: it does not run
+	lastIdle  idleCheck                 // belongs to the goroutine of Run
+	lastCheck atomic.Pointer[time.Time] // when Run looked at the jobs last; nil: it does not run
 	serving   atomic.Bool               // a guest between the beginning and the end of Run
 }
 
@@ -203,7 +203,7 @@ func assemble(o Options) *Scheduler {
 	switch {
 	case s.Repaired != nil:
 	case s.Notify != nil:
-		s.Repaired = s.notifier.tellRepaired
+		s.Repaired = s.notifier.notifyRepaired
 	default:
 		s.Repaired = func(context.Context, string) {} // the log has it
 	}
@@ -218,10 +218,10 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Looked returns when Run looked at the jobs last, which it does every minute
+// LastCheck returns when Run checked the jobs last, which it does every minute
 // at least; zero while it does not run them.
-func (s *Scheduler) Looked() time.Time {
-	if at := s.looked.Load(); at != nil {
+func (s *Scheduler) LastCheck() time.Time {
+	if at := s.lastCheck.Load(); at != nil {
 		return *at
 	}
 	return time.Time{}

@@ -25,8 +25,8 @@ type jobStore struct {
 	workspace string // "" is without a copy
 	log       *slog.Logger
 	now       func() time.Time
-	// repaired is told, after the transaction, where a damaged file was kept
-	// when the good copy took its place.
+	// repaired is called after the transaction with the name under which a damaged
+	// file was saved when the good copy replaced it.
 	repaired func(ctx context.Context, aside string)
 
 	mu     sync.Mutex // one transaction of this process at a time
@@ -245,14 +245,14 @@ func (s *jobStore) save(ctx context.Context, t *table) error {
 		return fmt.Errorf("keep the jobs: %w", err)
 	}
 	if t.defined || t.repair != "" {
-		if err := s.keepGood(ctx, data); err != nil {
+		if err := s.saveGood(ctx, data); err != nil {
 			return fmt.Errorf("keep a copy of the jobs: %w", err)
 		}
 	}
 	return s.mirror(ctx, t)
 }
 
-// encode is the table as its file holds it.
+// encode returns the table as its file holds it.
 func (t *table) encode() ([]byte, error) {
 	flat, err := writeObject((*plainTable)(t), t.extra)
 	if err != nil {
@@ -266,9 +266,9 @@ func (t *table) encode() ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// keepGood renews the good copy unless it holds the very bytes: a start finds
+// saveGood renews the good copy unless it holds the very bytes: a start finds
 // most as the last one left it and need not make the disk work.
-func (s *jobStore) keepGood(ctx context.Context, data []byte) error {
+func (s *jobStore) saveGood(ctx context.Context, data []byte) error {
 	if old, _, err := s.state.Doc(ctx, goodCopy); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
@@ -319,7 +319,7 @@ func (t *table) act(line []byte) error {
 	return nil
 }
 
-// newID is the first half of a random UUID, as the original makes them.
+// newID returns the first half of a random UUID, as the original makes them.
 func newID() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

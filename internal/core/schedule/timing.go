@@ -42,7 +42,7 @@ func LoadZone(name string) (*time.Location, error) {
 	return loc, nil
 }
 
-// zone is the zone the timing is meant in.
+// zone returns the zone the timing is meant in.
 func (t Timing) zone(host *time.Location) (*time.Location, error) {
 	if t.TZ == "" {
 		return host, nil
@@ -75,7 +75,7 @@ func (t Timing) check(loc *time.Location) error {
 	return err
 }
 
-// following is the first occurrence after a moment, zero when there is none.
+// following returns the first occurrence after a moment, zero when there is none.
 // The interval of every is counted from when the job was made, so that a
 // restart does not move it.
 func (t Timing) following(after, created time.Time, loc *time.Location) (time.Time, error) {
@@ -150,7 +150,7 @@ func (t Timing) perMonth(now time.Time, loc *time.Location) float64 {
 	return 1
 }
 
-// period is the shortest time to the occurrence behind next.
+// period returns the shortest time to the occurrence behind next.
 func (t Timing) period(next time.Time, loc *time.Location) time.Duration {
 	if t.Kind == kindEvery {
 		return time.Duration(t.EveryMS) * time.Millisecond
@@ -162,7 +162,7 @@ func (t Timing) period(next time.Time, loc *time.Location) time.Duration {
 	return after.Sub(next)
 }
 
-// shortest is the smallest distance between occurrences in the near future.
+// shortest returns the smallest distance between occurrences in the near future.
 func (t Timing) shortest(now time.Time, loc *time.Location) time.Duration {
 	if t.Kind == kindEvery {
 		return time.Duration(t.EveryMS) * time.Millisecond

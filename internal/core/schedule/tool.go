@@ -31,7 +31,7 @@ type cronInput struct {
 // toolShortest is the smallest interval a model may ask for: each run costs.
 const toolShortest = time.Minute
 
-// Tool is the cron tool. A chat of the owner sees all jobs, other chats see
+// Tool returns the cron tool. A chat of the owner sees all jobs, other chats see
 // their own. Jobs cannot be added by runs of jobs.
 func (s *Scheduler) Tool() tool.Tool {
 	return tool.Func(tool.Tool{

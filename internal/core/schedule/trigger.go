@@ -62,7 +62,7 @@ func (t *Trigger) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// Route is the chat a trigger belongs to.
+// Route returns the chat a trigger belongs to.
 func (t *Trigger) Route() bus.Route {
 	return bus.Route{Channel: t.Channel, ChatID: t.ChatID, ThreadID: t.ThreadID}
 }
@@ -325,7 +325,7 @@ func (ts *Triggers) drain(ctx context.Context) (again time.Time) {
 	return again
 }
 
-// sooner is the earlier of two moments; zero is never.
+// sooner returns the earlier of two moments; zero is never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -341,7 +341,7 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 	}
 	var f deliveryFile
 	if err := json.Unmarshal(data, &f); err != nil || f.Delivery.ID == "" {
-		ts.giveUp(ctx, name, data, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("no id"))))
+		ts.giveUp(ctx, name, data, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("it has no id"))))
 		return
 	}
 	d := f.Delivery
@@ -379,7 +379,7 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 	case errors.Is(err, ErrNoTrigger) || d.Attempts+1 >= triggerTries || errors.Is(err, bus.ErrTooLarge):
 		ts.giveUp(ctx, name, data, err)
 		if tr.ID != "" {
-			ts.notifier.tell(ctx, notice{route: tr.Route(), text: phrase.Later("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, ts.o.State.Where(failed))})
+			ts.notifier.notify(ctx, notice{route: tr.Route(), text: phrase.Later("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, ts.o.State.Where(failed))})
 		}
 		return
 	default:
@@ -406,7 +406,7 @@ func (ts *Triggers) giveUp(ctx context.Context, name string, data []byte, why er
 
 // began notes that a trigger was set off. The turn may be over already.
 func (ts *Triggers) began(ctx context.Context, id string, at MS, d delivery) {
-	ts.note(ctx, id, func(t *Trigger) {
+	ts.record(ctx, id, func(t *Trigger) {
 		t.LastMessage, t.LastRunAtMS = Opt(text.Label(d.Content, 200)), at
 		if !t.ran(at) {
 			t.LastStatus, t.LastError = "queued", ""
@@ -424,7 +424,7 @@ func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	id, _, _ := strings.Cut(strings.TrimPrefix(in.ID, triggerPrefix), ":")
 	res := resultOf(out)
 	var say *notice
-	ts.note(ctx, id, func(t *Trigger) {
+	ts.record(ctx, id, func(t *Trigger) {
 		at := msOf(in.At)
 		t.LastStatus, t.LastError = Opt(res.status), Opt(res.err)
 		if say = nil; t.ran(at) {
@@ -440,12 +440,12 @@ func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 		}
 	})
 	if say != nil {
-		ts.notifier.tell(ctx, *say)
+		ts.notifier.notify(ctx, *say)
 	}
 }
 
-// note changes a trigger, if it is still there, about a turn of it.
-func (ts *Triggers) note(ctx context.Context, id string, fn func(*Trigger)) {
+// record changes a trigger, if it still exists, after one of its turns.
+func (ts *Triggers) record(ctx context.Context, id string, fn func(*Trigger)) {
 	if err := ts.edit(context.WithoutCancel(ctx), id, fn); err != nil && !errors.Is(err, ErrNoTrigger) {
 		ts.o.Log.ErrorContext(ctx, "a trigger could not be changed", "trigger", id, "err", err)
 	}

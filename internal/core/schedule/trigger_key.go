@@ -20,7 +20,7 @@ import (
 // logins and not with the triggers, because tools of the agent read the workspace.
 func seedFile(data string) string { return datadir.TriggersKey.In(data) }
 
-// TriggerSecret is the key with which programs elsewhere sign what they send
+// TriggerSecret returns the key with which programs elsewhere sign what they send
 // to a trigger. The first call makes what all keys come from.
 func TriggerSecret(data, id string) (string, error) {
 	if key := TriggerKey(data, id); key != nil {
@@ -72,7 +72,7 @@ func RenewTriggerSecret(data, id string) (string, error) {
 
 const seedBytes = 32
 
-// TriggerKey is the key of a trigger, nil before the first call of TriggerSecret.
+// TriggerKey returns the key of a trigger, nil before the first call of TriggerSecret.
 func TriggerKey(data, id string) []byte {
 	text, err := os.ReadFile(seedFile(data))
 	if err != nil {

@@ -88,7 +88,7 @@ func (s *Session) compact() error {
 	return s.replace(b)
 }
 
-// rewrite is the log without its dead part.
+// rewrite returns the log without its dead part.
 func (s *Session) rewrite() (*batch, error) {
 	from := s.j.liveOffset(s.j.size)
 	fresh := &journal{key: s.j.key, name: s.j.name, log: s.j.log}
@@ -137,7 +137,7 @@ func (s *Session) replace(b *batch) error {
 	b.commit()
 	fresh := b.j
 	fresh.bytesRead = s.j.bytesRead
-	if fresh.settle(ctx) != nil {
+	if fresh.recordState(ctx) != nil {
 		fresh.seen = store.Cursor{} // makes the next owner read the log
 	}
 	*s.j = *fresh

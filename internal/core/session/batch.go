@@ -25,7 +25,7 @@ type batch struct {
 	metaEnd int64
 }
 
-// next is the offset of the line that is added next.
+// next returns the offset of the line that is added next.
 func (b *batch) next() int64 { return b.j.size + int64(len(b.buf)) }
 
 func (b *batch) records(recs []Record) error {

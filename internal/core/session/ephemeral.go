@@ -9,7 +9,7 @@ import (
 
 var errNoFile = errors.New("the conversation has no file")
 
-// Ephemeral is a conversation that has no file: it begins with recs, takes
+// Ephemeral returns a conversation that has no file: it begins with recs, takes
 // what is appended and is gone with Release. It belongs to no Store, so nothing
 // else can find it, and Clear and Compact have nothing to work on.
 func Ephemeral(key string, now func() time.Time, recs ...Record) (*Session, error) {

@@ -12,7 +12,7 @@ import (
 // keyHandle is the metadata in which other versions keep a handle.
 const keyHandle = "session_handle"
 
-// handle is a short name of a conversation that can be pronounced: the stored
+// handle returns a short name of a conversation that can be pronounced: the stored
 // one, else one made of the key, which never changes. Two conversations may have
 // the same.
 func handle(key, stored string) string {

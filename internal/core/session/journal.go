@@ -82,7 +82,7 @@ func (c counted) ReadAt(p []byte, off int64) (int, error) {
 // as it was left, only the new end is read when another process appended,
 // everything else is a fresh load. It returns the torn bytes put aside.
 func (j *journal) refresh(ctx context.Context) (torn int64, err error) {
-	info, change, err := j.seen.Look(ctx, j.log)
+	info, change, err := j.seen.Inspect(ctx, j.log)
 	if err == nil && change != store.Same {
 		if torn, err = j.log.Repair(ctx); torn > 0 && err == nil {
 			info, err = j.log.Info(ctx)
@@ -215,12 +215,12 @@ func (j *journal) scan(in io.ReaderAt, from, to int64) error {
 		if err != nil {
 			return err
 		}
-		j.take(line)
+		j.apply(line)
 	}
 	return nil
 }
 
-func (j *journal) take(line diskio.Line) {
+func (j *journal) apply(line diskio.Line) {
 	if line.Offset < j.trusted && bytes.HasPrefix(line.Bytes, []byte(metadataStart)) {
 		return
 	}
@@ -257,8 +257,8 @@ func (j *journal) place(r *replay, at int64) {
 	j.drop(r.Index - j.first)
 }
 
-// settle notes what the log is after our own writes.
-func (j *journal) settle(ctx context.Context) error {
+// recordState remembers what the log is after our own writes.
+func (j *journal) recordState(ctx context.Context) error {
 	info, err := j.log.Info(ctx)
 	if err != nil || info.Size != j.size {
 		j.seen = store.Cursor{}

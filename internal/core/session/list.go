@@ -198,7 +198,7 @@ func (i *Info) head(f io.ReaderAt, size int64, m *metadata) error {
 	return nil
 }
 
-// Display is the text of a record as people should see it, without the part
+// Display returns the text of a record as people should see it, without the part
 // marked in Runtime.
 func (r Record) Display() string {
 	if r.Mark() {
@@ -312,7 +312,7 @@ func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawM
 	return m.values, nil
 }
 
-// Peek is a copy of what is live in a conversation, as its log has it now. It
+// Peek returns a copy of what is live in a conversation, as its log has it now. It
 // takes nothing from the owner, and what is done to the copy stays in memory.
 // The error is ErrNotFound when nothing is stored.
 func (st *Store) Peek(key string) (*Session, error) {

@@ -18,7 +18,7 @@ const (
 	shortened = 120
 )
 
-// fileName is the name of a key's log without suffix: the key in base64url. It
+// fileName returns the name of a key's log without suffix: the key in base64url. It
 // cannot leave the directory, whatever the key holds, and is reversible.
 func fileName(key string) (string, error) {
 	switch {
@@ -34,7 +34,7 @@ func fileName(key string) (string, error) {
 	return name, nil
 }
 
-// hashName is the name used when the plain one is too long, or when another
+// hashName returns the name used when the plain one is too long, or when another
 // key owns it because the file system ignores case. The tilde is not in the
 // base64url alphabet, so it meets no plain name; the key stands in the log.
 func hashName(key string) string {
@@ -52,7 +52,7 @@ func keyOf(name string) (key string, ok bool) {
 	return string(raw), true
 }
 
-// pythonName is the lossy file name that v0.1.5 gave a key.
+// pythonName returns the lossy file name that v0.1.5 gave a key.
 func pythonName(key string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`<>:"/\|?*`, r) {

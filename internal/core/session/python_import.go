@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
-// kindSessions is the kind of conversations in Entry.Taken.
+// kindSessions is the kind of conversations in Entry.Imported.
 const kindSessions = "sessions"
 
 const (
@@ -31,8 +31,8 @@ const (
 	copiers     = 8       // logs that are made durable at once
 )
 
-// Taken says what was imported from older versions.
-type Taken struct {
+// Imported says what was imported from older versions.
+type Imported struct {
 	Sessions int
 	Left     []string // files that were not taken, and why
 }
@@ -54,7 +54,7 @@ func (o oldLog) String() string { return filepath.Join(o.tree.Path(), filepath.F
 func (st *Store) importOld() error {
 	logs, left, done, err := st.oldLogs()
 	defer done()
-	st.taken.Left = left
+	st.imported.Left = left
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (st *Store) importOld() error {
 				st.skip(m.from, err)
 				return
 			}
-			st.taken.Sessions++
+			st.imported.Sessions++
 			st.opt.Log.Info("took over a session", "session", m.from.key, "from", m.from.String(), "to", m.to)
 		})
 	}
@@ -122,7 +122,7 @@ func (st *Store) planImport(logs []oldLog) ([]move, error) {
 
 // skip records a log that was not imported.
 func (st *Store) skip(l oldLog, err error) {
-	st.taken.Left = append(st.taken.Left, l.String()+": "+err.Error())
+	st.imported.Left = append(st.imported.Left, l.String()+": "+err.Error())
 	st.opt.Log.Warn("did not take over a session", "file", l.String(), "err", err)
 }
 
@@ -169,7 +169,7 @@ func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error
 				left = append(left, l.String()+": it came from outside")
 				continue
 			}
-			l, err := l.look()
+			l, err := l.inspect()
 			if err != nil {
 				left = append(left, l.String()+": "+err.Error())
 				continue
@@ -182,9 +182,9 @@ func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error
 	return logs, left, done, nil
 }
 
-// look finds out whose log it is: the key stored inside decides, because old
+// inspect finds out whose log it is: the key stored inside decides, because old
 // names are lossy; without one the name must suggest the key.
-func (o oldLog) look() (oldLog, error) {
+func (o oldLog) inspect() (oldLog, error) {
 	f, err := o.tree.Open(o.name)
 	if err != nil {
 		return o, err
@@ -204,7 +204,7 @@ func (o oldLog) look() (oldLog, error) {
 	return o, err
 }
 
-// placeFor is the path of a key's log, and whether nothing is there yet.
+// placeFor returns the path of a key's log, and whether nothing is there yet.
 func (st *Store) placeFor(key string) (target string, free bool, err error) {
 	name, err := fileName(key)
 	if err != nil {
@@ -226,12 +226,12 @@ func (st *Store) placeFor(key string) (target string, free bool, err error) {
 	return target, false, nil
 }
 
-// suggestedKey is the key that v0.1.5 reads out of a file name.
+// suggestedKey returns the key that v0.1.5 reads out of a file name.
 func suggestedKey(name string) string {
 	return strings.Replace(strings.TrimSuffix(filepath.Base(name), suffixLog), "_", ":", 1)
 }
 
-// storedKey is the key a log says it belongs to, "" when it says nothing.
+// storedKey returns the key a log says it belongs to, "" when it says nothing.
 func storedKey(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -52,8 +52,8 @@ func TestImport(t *testing.T) {
 			if diff := cmp.Diff(c.want, gist(s.Messages())); diff != "" {
 				t.Errorf("messages (-want +got):\n%s", diff)
 			}
-			if _, err := os.Stat(source); err == nil || st.Taken().Sessions != 1 {
-				t.Errorf("stat of the source: %v; taken: %+v", err, st.Taken())
+			if _, err := os.Stat(source); err == nil || st.Imported().Sessions != 1 {
+				t.Errorf("stat of the source: %v; taken: %+v", err, st.Imported())
 			}
 			path := s.logPath()
 			must(t, s.BeginTurn("t", user("next")))
@@ -102,7 +102,7 @@ func TestImportOnce(t *testing.T) {
 	must(t, os.MkdirAll(sessions, 0o755))
 	plant(t, filepath.Join(sessions, "old.jsonl"), []byte(pythonLog("old", "{}", "0", `{"role": "user", "content": "x"}`, "")))
 	first := openStore(t, storetest.Disk, dir)
-	if got := first.Taken().Sessions; got != 1 {
+	if got := first.Imported().Sessions; got != 1 {
 		t.Errorf("taken: %d", got)
 	}
 	forged := filepath.Join(sessions, "k.jsonl")
@@ -145,8 +145,8 @@ func TestImportUpgrade(t *testing.T) {
 		plant(t, path, []byte(body))
 	}
 	st := openStore(t, storetest.Disk, dir)
-	if filepath.Base(st.Dir()) != id || st.Taken().Sessions != 1 {
-		t.Errorf("%s, taken %+v", st.Dir(), st.Taken())
+	if filepath.Base(st.Dir()) != id || st.Imported().Sessions != 1 {
+		t.Errorf("%s, taken %+v", st.Dir(), st.Imported())
 	}
 	for key, want := range map[string]string{"k": "user:ours", "other": "user:never used"} {
 		s := acquire(t, st, key)
@@ -171,8 +171,8 @@ func TestImportMany(t *testing.T) {
 	st := openStore(t, storetest.Disk, dir)
 	infos, err := st.List(t.Context())
 	must(t, err)
-	if st.Taken().Sessions != n || len(infos) != n || len(st.Taken().Left) > 0 {
-		t.Errorf("taken %+v, listed %d", st.Taken(), len(infos))
+	if st.Imported().Sessions != n || len(infos) != n || len(st.Imported().Left) > 0 {
+		t.Errorf("taken %+v, listed %d", st.Imported(), len(infos))
 	}
 }
 
@@ -243,8 +243,8 @@ func TestImportRefusesLinks(t *testing.T) {
 				t.Skip("no symbolic links here:", err)
 			}
 			st := openStore(t, storetest.Disk, dir)
-			if st.Taken().Sessions != 0 || len(st.Taken().Left) != 1 {
-				t.Errorf("taken: %+v", st.Taken())
+			if st.Imported().Sessions != 0 || len(st.Imported().Left) != 1 {
+				t.Errorf("taken: %+v", st.Imported())
 			}
 			s := acquire(t, st, "k")
 			if s.Len() != 0 {

@@ -20,12 +20,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/store"
 )
 
-// kindGrown is the kind in Entry.Taken of the last look at the logs in a
+// kindGrown is the kind in Entry.Imported of the last look at the logs in a
 // workspace; its time is that of the newest one.
 const kindGrown = "grown"
 
-// Untaken is a log in the workspace that holds more than the store.
-type Untaken struct {
+// Unimported is a log in the workspace that holds more than the store.
+type Unimported struct {
 	File     string
 	Key      string
 	Messages int  // that would be added
@@ -39,10 +39,10 @@ type Untaken struct {
 	sum  string
 }
 
-// Untaken lists the logs in the sessions folder of the workspace that hold more
+// Unimported lists the logs in the sessions folder of the workspace that hold more
 // than the store has: conversations of another program, or what was put there
 // by hand. Nothing of it is used before Take.
-func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
+func (st *Store) Unimported(ctx context.Context) ([]Unimported, error) {
 	tree, err := diskio.OpenTree(st.opt.Workspace)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -60,7 +60,7 @@ func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 		return nil, err
 	}
 
-	var out []Untaken
+	var out []Unimported
 	var errs []error
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != suffixLog || len(out) > maxOldFiles {
@@ -80,16 +80,16 @@ func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 	return out, errors.Join(errs...)
 }
 
-// Waiting lists what the next Open would take over, if first, or what Untaken
+// Waiting lists what the next Open would take over, if first, or what Unimported
 // lists. It changes nothing.
-func Waiting(ctx context.Context, opt Options) (found []Untaken, first bool, err error) {
+func Waiting(ctx context.Context, opt Options) (found []Unimported, first bool, err error) {
 	place, seen, err := Find(opt.Store, opt.DataDir, opt.Workspace)
 	if err != nil {
 		return nil, false, err
 	}
 	st := &Store{opt: opt, place: place, dir: place.Dir(dirRoot), state: store.Under(opt.Store, dirRoot, place.ID), used: map[string]*slot{}}
-	if seen && !place.Entry.Taken[kindSessions].IsZero() {
-		found, err = st.Untaken(ctx)
+	if seen && !place.Entry.Imported[kindSessions].IsZero() {
+		found, err = st.Unimported(ctx)
 		return found, false, err
 	}
 
@@ -105,7 +105,7 @@ func Waiting(ctx context.Context, opt Options) (found []Untaken, first bool, err
 		if err := errors.Join(err, f.Close()); err != nil {
 			left = append(left, err.Error())
 		}
-		found = append(found, Untaken{File: l.String(), Key: l.key, Messages: len(theirs), New: true})
+		found = append(found, Unimported{File: l.String(), Key: l.key, Messages: len(theirs), New: true})
 	}
 	if len(left) > 0 {
 		err = errors.Join(err, errors.New(strings.Join(left, "; ")))
@@ -113,9 +113,9 @@ func Waiting(ctx context.Context, opt Options) (found []Untaken, first bool, err
 	return found, true, err
 }
 
-// Grown returns what Untaken lists, if a log in the workspace was written
+// Grown returns what Unimported lists, if a log in the workspace was written
 // since the last call; otherwise it only looks at the times of the files.
-func Grown(ctx context.Context, st *Store) ([]Untaken, error) {
+func Grown(ctx context.Context, st *Store) ([]Unimported, error) {
 	tree, err := diskio.OpenTree(st.opt.Workspace)
 	if err != nil {
 		return nil, nil // without a workspace there is nothing to tell
@@ -125,43 +125,43 @@ func Grown(ctx context.Context, st *Store) ([]Untaken, error) {
 	if err != nil {
 		return nil, nil // no folder, or none of ours
 	}
-	newest := st.place.Entry.Taken[kindGrown]
+	newest := st.place.Entry.Imported[kindGrown]
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == suffixLog && info.ModTime().After(newest) {
 			newest = info.ModTime().UTC()
 		}
 	}
-	if newest.Equal(st.place.Entry.Taken[kindGrown]) {
+	if newest.Equal(st.place.Entry.Imported[kindGrown]) {
 		return nil, nil
 	}
-	found, err := st.Untaken(ctx) // a file that cannot be read is not told of again, either
+	found, err := st.Unimported(ctx) // a file that cannot be read is not told of again, either
 	return found, errors.Join(err, st.place.Update(func(r *Entry) error {
-		if r.Taken == nil {
-			r.Taken = map[string]time.Time{}
+		if r.Imported == nil {
+			r.Imported = map[string]time.Time{}
 		}
-		r.Taken[kindGrown] = newest
+		r.Imported[kindGrown] = newest
 		return nil
 	}))
 }
 
 // compare finds out what a log has more than the conversation of its key.
-func (st *Store) compare(ctx context.Context, l oldLog) (Untaken, error) {
-	l, err := l.look()
+func (st *Store) compare(ctx context.Context, l oldLog) (Unimported, error) {
+	l, err := l.inspect()
 	if err != nil {
-		return Untaken{}, err
+		return Unimported{}, err
 	}
 	f, err := l.tree.Open(l.name)
 	if err != nil {
-		return Untaken{}, err
+		return Unimported{}, err
 	}
 	defer f.Close() //nolint:errcheck // only read from
 
 	sum := sha256.New()
 	theirs, err := recordsIn(io.TeeReader(io.LimitReader(f, maxOldBytes), sum))
 	if err != nil {
-		return Untaken{}, err
+		return Unimported{}, err
 	}
-	u := Untaken{File: l.String(), Key: l.key, name: l.name, sum: hex.EncodeToString(sum.Sum(nil))}
+	u := Unimported{File: l.String(), Key: l.key, name: l.name, sum: hex.EncodeToString(sum.Sum(nil))}
 	if n := len(theirs); n > 0 {
 		u.Last = firstRunes(theirs[n-1].Display(), previewRunes)
 	}
@@ -172,7 +172,7 @@ func (st *Store) compare(ctx context.Context, l oldLog) (Untaken, error) {
 		return u, nil
 	}
 	if err != nil {
-		return Untaken{}, err
+		return Unimported{}, err
 	}
 	more, fits := goesOn(ours, theirs)
 	u.Messages, u.Apart = len(more), !fits
@@ -182,7 +182,7 @@ func (st *Store) compare(ctx context.Context, l oldLog) (Untaken, error) {
 	return u, nil
 }
 
-// all are the messages of a conversation, archived ones not.
+// all returns the messages of a conversation, archived ones not.
 func (st *Store) all(ctx context.Context, key string) (out []Record, err error) {
 	for r, err := range st.Records(ctx, key) {
 		if err != nil {
@@ -248,9 +248,9 @@ func sameMessage(a, b Record) bool {
 	return true
 }
 
-// Take adds what Untaken showed to the conversation, or makes one of it. A log
-// that was changed since is not taken. The file stays where it is.
-func (st *Store) Take(ctx context.Context, u Untaken) error {
+// Import adds what Unimported showed to the conversation, or makes one of it. A log
+// that was changed since is not imported. The file stays where it is.
+func (st *Store) Import(ctx context.Context, u Unimported) error {
 	if u.Apart {
 		return fmt.Errorf("%s does not go on where the conversation ends", u.File)
 	}

@@ -60,27 +60,27 @@ func TestTakeWhatWasShown(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	shown := pythonLog("k", "{}", "0", `{"role": "user", "content": "shown"}`, "")
 	plant(t, file, []byte(shown))
-	found, err := st.Untaken(t.Context())
+	found, err := st.Unimported(t.Context())
 	must(t, err)
 	if len(found) != 1 || !found[0].New || found[0].Key != "k" || found[0].Messages != 1 || found[0].Last != "shown" {
 		t.Fatalf("found %+v", found)
 	}
 	plant(t, file, []byte(strings.ReplaceAll(shown, "shown", "forged")))
-	if err := st.Take(t.Context(), found[0]); err == nil {
+	if err := st.Import(t.Context(), found[0]); err == nil {
 		t.Error("something else was taken")
 	}
 	plant(t, file, []byte(shown))
-	must(t, st.Take(t.Context(), found[0]))
+	must(t, st.Import(t.Context(), found[0]))
 	s := acquire(t, st, "k")
 	if diff := cmp.Diff([]string{"user:shown"}, gist(s.Messages())); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
 	must(t, s.Append(answer("ours")))
 	must(t, s.Release())
-	if err := st.Take(t.Context(), found[0]); err == nil {
+	if err := st.Import(t.Context(), found[0]); err == nil {
 		t.Error("it was taken twice")
 	}
-	if found, err = st.Untaken(t.Context()); err != nil || len(found) > 0 {
+	if found, err = st.Unimported(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("an older state is new: %+v %v", found, err)
 	}
 }
@@ -145,7 +145,7 @@ func testAlternatingUse(t *testing.T, open storetest.Open) {
 		if again, err := Grown(t.Context(), st); err != nil || len(again) != 0 {
 			t.Errorf("round %d: told twice: %+v, %v", round, again, err)
 		}
-		must(t, st.Take(t.Context(), found[0]))
+		must(t, st.Import(t.Context(), found[0]))
 		all, err := st.all(t.Context(), "cli:direct")
 		if err != nil || len(all) != n {
 			t.Fatalf("round %d: %d messages, want %d (%v)", round, len(all), n, err)

@@ -167,7 +167,7 @@ func sameMessages(a, b []Record) bool {
 	return true
 }
 
-// plain is the part of a message that Python compares.
+// plain returns the part of a message that Python compares.
 func plain(m llm.Message) []byte {
 	m.IsError = false
 	m.Origin = ""

@@ -130,7 +130,7 @@ func EraseArchived(ctx context.Context, st *Store, id string) error {
 	return ErrNotFound
 }
 
-// archivedUnder are the logs of the archive that came from a log of this name.
+// archivedUnder returns the logs of the archive that came from a log of this name.
 func (st *Store) archivedUnder(ctx context.Context, name string) (out []string, err error) {
 	base := dirArchive + "/" + strings.TrimSuffix(name, suffixLog) + "."
 	for e, err := range st.state.Logs(ctx, dirArchive) {
@@ -150,7 +150,7 @@ func (st *Store) removeLog(ctx context.Context, name string) error {
 	return errors.Join(st.state.Remove(ctx, name), st.state.Remove(ctx, name+".torn"))
 }
 
-// archivedLines are those of a log in the archive.
+// archivedLines returns those of a log in the archive.
 func archivedLines(ctx context.Context, st *Store, id string) (lines []byte, err error) {
 	f, err := st.state.Log(ctx, dirArchive+"/"+id+suffixLog)
 	if err != nil {

@@ -146,7 +146,9 @@ func damageIn(path string) (Damage, error) {
 			return d, err
 		}
 		n++
-		if _, found, ok := store.Unseal(line.Bytes); !ok || !found && line.Whole && len(line.Bytes) > 0 && !json.Valid(line.Bytes) {
+		_, sealed, ok := store.Unseal(line.Bytes)
+		unsealed := !sealed && line.Whole && len(line.Bytes) > 0
+		if !ok || unsealed && !json.Valid(line.Bytes) {
 			d.Lines = append(d.Lines, n)
 		}
 	}

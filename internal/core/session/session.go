@@ -43,10 +43,10 @@ type Session struct {
 	note    []byte   // of the open turn, see Note
 }
 
-// Key is the conversation's key.
+// Key returns the conversation's key.
 func (s *Session) Key() string { return s.slot.key }
 
-// Messages is the live part of the conversation, oldest first. The slice and
+// Messages returns the live part of the conversation, oldest first. The slice and
 // what it points to must not be changed; later appends do not show in it.
 func (s *Session) Messages() []Record {
 	s.mu.Lock()
@@ -57,7 +57,7 @@ func (s *Session) Messages() []Record {
 	return slices.Clip(s.j.recs)
 }
 
-// Len is the number of messages ever stored in the current log, the ones
+// Len returns the number of messages ever stored in the current log, the ones
 // before the live part included. Messages()[0] has index Len()-len(Messages()).
 func (s *Session) Len() int {
 	s.mu.Lock()
@@ -89,7 +89,7 @@ func (s *Session) metaTime(pick func(metadata) string) time.Time {
 	return t
 }
 
-// OpenTurn is the turn that was begun and not ended, nil when there is none.
+// OpenTurn returns the turn that was begun and not ended, nil when there is none.
 // Right after Acquire it is a turn whose owner died or gave up.
 func (s *Session) OpenTurn() *OpenTurn {
 	s.mu.Lock()
@@ -158,7 +158,7 @@ func (s *Session) saveMeta() error {
 	return s.syncIf(FsyncAlways)
 }
 
-// LastConsolidated is the number of messages, from the beginning of the log,
+// LastConsolidated returns the number of messages, from the beginning of the log,
 // that memory has taken in.
 func (s *Session) LastConsolidated() int {
 	s.mu.Lock()

@@ -72,11 +72,11 @@ type Options struct {
 
 // Store keeps the conversations of one workspace.
 type Store struct {
-	opt   Options
-	place *Workspace
-	taken Taken
-	dir   string      // for people, and for what older versions left
-	state store.Store // the same
+	opt      Options
+	place    *Workspace
+	imported Imported
+	dir      string      // for people, and for what older versions left
+	state    store.Store // the same
 
 	mu   sync.Mutex
 	used map[string]*slot // in use, waited for, or cached
@@ -148,13 +148,13 @@ func Open(opt Options) (*Store, error) {
 	return st, nil
 }
 
-// Workspace is the workspace as the data folder knows it.
+// Workspace returns the workspace as the data folder knows it.
 func (st *Store) Workspace() *Workspace { return st.place }
 
-// Taken returns what this Open imported from older versions.
-func (st *Store) Taken() Taken { return st.taken }
+// Imported returns what this Open imported from older versions.
+func (st *Store) Imported() Imported { return st.imported }
 
-// Dir is the directory of the logs.
+// Dir returns the directory of the logs.
 func (st *Store) Dir() string { return st.dir }
 
 // Acquire gives the caller the session with this key, a new one when nothing
@@ -311,13 +311,13 @@ func (s *Session) Release() error {
 	}
 	if s.wasteful() {
 		if err := s.compact(); err != nil {
-			s.store.opt.Log.Warn("compact session", "session", s.j.key, "err", err)
+			s.store.opt.Log.Warn("cannot compact a session", "session", s.j.key, "err", err)
 		}
 	}
 	j := s.j
 	err := s.saveMeta()
 	if s.written > 0 && err == nil && s.broken == nil {
-		err = j.settle(context.Background())
+		err = j.recordState(context.Background())
 	}
 	if err != nil || s.broken != nil {
 		j.seen = store.Cursor{} // the disk is the truth: the next owner reads it again
@@ -325,7 +325,7 @@ func (s *Session) Release() error {
 	s.j = nil
 	bytes := j.liveBytes()
 	err = errors.Join(err, s.slot.free())
-	s.store.settle(s.slot, bytes)
+	s.store.release(s.slot, bytes)
 	<-s.slot.turn
 	return errors.Join(err, s.store.leave(s.slot))
 }
@@ -371,8 +371,8 @@ func (st *Store) enter(key, name string) *slot {
 	return sl
 }
 
-// settle notes how much memory a journal is worth that has no owner any more.
-func (st *Store) settle(sl *slot, bytes int64) {
+// release records the size of a journal that has no owner any more.
+func (st *Store) release(sl *slot, bytes int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	sl.bytes, sl.owner = bytes, nil

@@ -62,10 +62,10 @@ func OpenView(ctx context.Context, st *Store, key string) (*View, error) {
 // Close ends the view.
 func (v *View) Close() error { return v.f.Close() }
 
-// Len is the number of messages.
+// Len returns the number of messages.
 func (v *View) Len() int { return v.end.count }
 
-// lastAnchor is the last place near the end that the log itself tells.
+// lastAnchor returns the last place near the end that the log itself tells.
 func (v *View) lastAnchor() (anchor, error) {
 	for line, err := range diskio.LinesBackward(v.f, v.size) {
 		if err != nil {
@@ -137,7 +137,7 @@ func (v *View) place(ctx context.Context, index int) (anchor, error) {
 	return v.count(ctx, low, index)
 }
 
-// IndexAt is the index of the message that begins at an offset of the log; false
+// IndexAt returns the index of the message that begins at an offset of the log; false
 // if none does.
 func (v *View) IndexAt(ctx context.Context, offset int64) (int, bool, error) {
 	if offset < 0 || offset >= v.size || !afterNewline(v.f, offset) {
@@ -175,7 +175,7 @@ func (v *View) IndexAt(ctx context.Context, offset int64) (int, bool, error) {
 	return 0, false, nil
 }
 
-// anchorBetween is the first place between two offsets that the log tells.
+// anchorBetween returns the first place between two offsets that the log tells.
 func (v *View) anchorBetween(ctx context.Context, from, to int64) (anchor, bool, error) {
 	first := true
 	for line, err := range store.Lines(v.f, from, to) {

@@ -39,7 +39,7 @@ const tableWait = 60 * time.Second
 // Identify finds a workspace in the table of a data folder, or adds it. It is
 // known by its path or, after it was moved, by the folder itself.
 func Identify(state store.Store, data, workspace string) (*Workspace, error) {
-	here, err := lookAt(workspace)
+	here, err := identify(workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -53,13 +53,13 @@ func Identify(state store.Store, data, workspace string) (*Workspace, error) {
 		}
 	}
 
-	return w, w.locked(func() error { return w.settle(here) })
+	return w, w.locked(func() error { return w.resolve(here) })
 }
 
 // Find is Identify without adding anything; ok is false for a workspace that
 // the data folder has not seen.
 func Find(state store.Store, data, workspace string) (w *Workspace, ok bool, err error) {
-	here, err := lookAt(workspace)
+	here, err := identify(workspace)
 	if err != nil {
 		return nil, false, err
 	}
@@ -86,7 +86,7 @@ func Find(state store.Store, data, workspace string) (w *Workspace, ok bool, err
 	return w, true, nil
 }
 
-// Dir is the folder of this workspace below a folder of the data folder.
+// Dir returns the folder of this workspace below a folder of the data folder.
 func (w *Workspace) Dir(name string) string { return filepath.Join(w.Data, name, w.ID) }
 
 // Update changes the record of the workspace, while no other process does. What
@@ -112,20 +112,20 @@ func (w *Workspace) Update(fn func(*Entry) error) error {
 // Once runs take, if what older programs left of a kind was not taken over yet,
 // and notes that it was. It fails, and will be tried again, when take does.
 func (w *Workspace) Once(kind string, now time.Time, take func() error) error {
-	if !w.Entry.Taken[kind].IsZero() {
+	if !w.Entry.Imported[kind].IsZero() {
 		return nil
 	}
 	return w.Update(func(r *Entry) error {
-		if !r.Taken[kind].IsZero() {
+		if !r.Imported[kind].IsZero() {
 			return nil // another process was faster
 		}
 		if err := take(); err != nil {
 			return err
 		}
-		if r.Taken == nil {
-			r.Taken = map[string]time.Time{}
+		if r.Imported == nil {
+			r.Imported = map[string]time.Time{}
 		}
-		r.Taken[kind] = now.UTC().Truncate(time.Second)
+		r.Imported[kind] = now.UTC().Truncate(time.Second)
 		return nil
 	})
 }
@@ -139,8 +139,8 @@ func (w *Workspace) locked(fn func() error) error {
 	return errors.Join(fn(), release())
 }
 
-// settle finds or makes the entry of a folder and keeps it.
-func (w *Workspace) settle(here Entry) error {
+// resolve finds or makes the entry of a folder and saves it.
+func (w *Workspace) resolve(here Entry) error {
 	t, err := w.open()
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (w *Workspace) settle(here Entry) error {
 	if id == "" {
 		var from string
 		if id, from = w.copied(t, here); id != "" {
-			w.note("%s is a copy of %s: the conversations, jobs and memory go on here, apart from those there. Run the gateway with one of them only, or jobs run twice and chats get two answers.", w.Data, from)
+			w.addNote("%s is a copy of %s: the conversations, jobs and memory go on here, apart from those there. Run the gateway with one of them only, or jobs run twice and chats get two answers.", w.Data, from)
 		}
 	}
 	if id == "" {
@@ -191,7 +191,7 @@ func (w *Workspace) open() (*table, error) {
 		if err := w.writable(); err != nil {
 			return nil, fmt.Errorf("%w, and cannot be made again here: %w", damage, err)
 		}
-		if aside, err = store.KeepDamaged(context.Background(), w.state, fileTable, damage.data, time.Now()); err != nil {
+		if aside, err = store.SaveDamaged(context.Background(), w.state, fileTable, damage.data, time.Now()); err != nil {
 			return nil, err
 		}
 		aside = w.state.Where(aside)
@@ -205,9 +205,9 @@ func (w *Workspace) open() (*table, error) {
 	}
 	switch {
 	case aside != "":
-		w.note("The list of workspaces was damaged and made again from what lies beside the conversations (%d found). The damaged file is kept as %s.", len(t.Workspaces), aside)
+		w.addNote("The list of workspaces was damaged and made again from what lies beside the conversations (%d found). The damaged file is kept as %s.", len(t.Workspaces), aside)
 	case ours:
-		w.note("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", w.state.Where(fileTable), len(t.Workspaces))
+		w.addNote("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", w.state.Where(fileTable), len(t.Workspaces))
 	}
 	for id := range t.Workspaces {
 		if err := t.mark(w.state, id); err != nil {
@@ -231,7 +231,7 @@ func (w *Workspace) writable() error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-func (w *Workspace) note(format string, args ...any) {
+func (w *Workspace) addNote(format string, args ...any) {
 	w.Notes = append(w.Notes, fmt.Sprintf(format, args...))
 }
 
@@ -246,7 +246,7 @@ func (w *Workspace) find(t *table, here Entry) string {
 	gone := r.Path == "" || errors.Is(err, fs.ErrNotExist)
 	switch {
 	case gone, here.Born != 0 && !sameDir(r.Path, here.Path):
-		w.note("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, cmp.Or(r.Path, "another place"))
+		w.addNote("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, cmp.Or(r.Path, "another place"))
 		return root
 	case path == "" && sameDir(r.Path, here.Path):
 		return root // another way to the same folder, such as a mount
@@ -276,7 +276,7 @@ func (w *Workspace) unseen(t *table, here Entry) string {
 		if _, err := os.Lstat(r.Path); !errors.Is(err, fs.ErrNotExist) {
 			return "" // this one is a copy
 		}
-		w.note("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, r.Path)
+		w.addNote("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, r.Path)
 	}
 	return id
 }
@@ -318,17 +318,17 @@ func (w *Workspace) hint(t *table) {
 		}
 	}
 	if belongs := w.elsewhere(t); belongs != "" && len(gone) == 0 {
-		w.note("%s is a new workspace. The conversations in %s belong to %s; see them with: nanobot sessions list -w %s", w.Path, w.Data, belongs, belongs)
+		w.addNote("%s is a new workspace. The conversations in %s belong to %s; see them with: nanobot sessions list -w %s", w.Path, w.Data, belongs, belongs)
 	}
 	switch slices.Sort(gone); {
 	case len(gone) > 1:
-		w.note("%s is a new workspace. The conversations of %d workspaces that are not there any more are kept: %s. If it is one of them in another place: nanobot migrate --from OLD_PATH", w.Path, len(gone), strings.Join(gone, ", "))
+		w.addNote("%s is a new workspace. The conversations of %d workspaces that are not there any more are kept: %s. If it is one of them in another place: nanobot migrate --from OLD_PATH", w.Path, len(gone), strings.Join(gone, ", "))
 	case len(gone) == 1:
-		w.note("%s is a new workspace. The conversations of %s, which is not there any more, are kept; if it is the same workspace in another place: nanobot migrate --from %s", w.Path, gone[0], gone[0])
+		w.addNote("%s is a new workspace. The conversations of %s, which is not there any more, are kept; if it is the same workspace in another place: nanobot migrate --from %s", w.Path, gone[0], gone[0])
 	}
 }
 
-// elsewhere is the workspace that conversations of this data folder belong to, if
+// elsewhere returns the workspace that conversations of this data folder belong to, if
 // the folder in use lies in the data folder as that one lay in another; "" otherwise.
 func (w *Workspace) elsewhere(t *table) string {
 	data, err := filepath.EvalSymlinks(w.Data)
@@ -354,7 +354,7 @@ func (w *Workspace) elsewhere(t *table) string {
 // Adopt gives a workspace the conversations, jobs and memory of one that was in
 // another place and is gone. What the workspace has itself must be nothing.
 func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
-	here, err := lookAt(workspace)
+	here, err := identify(workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -380,7 +380,7 @@ func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
 			if logs, _ := filepath.Glob(filepath.Join(data, dirRoot, mine, "*"+suffixLog)); len(logs) > 0 { // the pattern is sound
 				return fmt.Errorf("%s has %d conversations of its own", here.Path, len(logs))
 			}
-			t.Workspaces[mine] = &Entry{Seen: t.Workspaces[mine].Seen, Taken: t.Workspaces[mine].Taken}
+			t.Workspaces[mine] = &Entry{Seen: t.Workspaces[mine].Seen, Imported: t.Workspaces[mine].Imported}
 			if err := t.mark(state, mine); err != nil {
 				return err
 			}
@@ -397,7 +397,7 @@ func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
 
 // Relocate notes after a restore where a workspace is now.
 func Relocate(state store.Store, data, id, workspace string) error {
-	here, err := lookAt(workspace)
+	here, err := identify(workspace)
 	if err != nil {
 		return err
 	}
@@ -425,8 +425,8 @@ func Relocate(state store.Store, data, id, workspace string) error {
 	})
 }
 
-// lookAt returns what tells one folder from another.
-func lookAt(workspace string) (Entry, error) {
+// identify returns what tells one folder from another.
+func identify(workspace string) (Entry, error) {
 	path, err := filepath.Abs(workspace)
 	if err != nil {
 		return Entry{}, err
@@ -463,7 +463,7 @@ func isWorkspaceID(id string) bool {
 	return err == nil && len(raw) == 16 && id == strings.ToLower(id)
 }
 
-// oldID is the id that versions before kept in the workspace; "" if there is none.
+// oldID returns the id that versions before kept in the workspace; "" if there is none.
 func oldID(workspace string) string {
 	tree, err := diskio.OpenTree(workspace)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 	markerCopy = ".workspace.json" // the whole record
 )
 
-// Known are the workspaces of a data folder, path by id. Those of a table that
+// Known returns the workspaces of a data folder, path by id. Those of a table that
 // cannot be read are not among them.
 func Known(state store.Store) map[string]string {
 	t, err := readTable(state)
@@ -44,7 +44,7 @@ func Known(state store.Store) map[string]string {
 	return out
 }
 
-// Unlisted are the folders of conversations that the table does not name. A
+// Unlisted returns the folders of conversations that the table does not name. A
 // table that cannot be read names none; the next start makes it again.
 func Unlisted(state store.Store, data string) ([]string, error) {
 	t, err := readTable(state)
@@ -72,9 +72,9 @@ type Entry struct {
 	Inode  uint64    `json:"inode,omitempty"`
 	Born   int64     `json:"born,omitempty"` // of the folder, in nanoseconds; 0 is not known
 	Seen   time.Time `json:"first_seen,omitzero"`
-	// Taken says when the files of other programs, and of versions before, were
+	// Imported says when the files of other programs, and of versions before, were
 	// looked at and taken over, by kind. It happens once.
-	Taken map[string]time.Time `json:"taken,omitempty"`
+	Imported map[string]time.Time `json:"taken,omitempty"`
 	// Templates are the files that were given once, and what they were.
 	Templates map[string]string `json:"templates,omitempty"`
 }

@@ -172,8 +172,8 @@ func testWorkspaceTakeover(t *testing.T, open storetest.Open) {
 		t.Error("an id was given away twice")
 	}
 	w := g.find("known")
-	if len(w.Entry.Taken) > 0 {
-		t.Errorf("nothing was taken over yet: %v", w.Entry.Taken)
+	if len(w.Entry.Imported) > 0 {
+		t.Errorf("nothing was taken over yet: %v", w.Entry.Imported)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestWorkspaceTableRepair(t *testing.T) {
 			if len(again.Notes) != 1 {
 				t.Errorf("notes = %q", again.Notes)
 			}
-			if again.Entry.Taken["jobs"].IsZero() {
+			if again.Entry.Imported["jobs"].IsZero() {
 				t.Error("what was taken over is forgotten")
 			}
 			kept, err := filepath.Glob(filepath.Join(g.data(), fileTable) + ".damaged-*")
@@ -314,8 +314,8 @@ func TestWorkspaceTableRot(t *testing.T) {
 		rotten[i] ^= 1 << (i % 3) // such a letter or digit stays one
 		must(t, os.WriteFile(file, rotten, 0o600))
 		got := g.find("a")
-		if got.ID != w.ID || got.Entry.Taken["jobs"].IsZero() {
-			t.Fatalf("with byte %d flipped (%q): id %s, taken %v; want %s", i, rotten, got.ID, got.Entry.Taken, w.ID)
+		if got.ID != w.ID || got.Entry.Imported["jobs"].IsZero() {
+			t.Fatalf("with byte %d flipped (%q): id %s, taken %v; want %s", i, rotten, got.ID, got.Entry.Imported, w.ID)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func readArchive(source string) (*bundle, error) {
 	return unpack(archiveName(source), data)
 }
 
-// archiveName is the name of an archive without what says that it is one.
+// archiveName returns the name of an archive without what says that it is one.
 func archiveName(path string) string {
 	name := filepath.Base(path)
 	for _, ext := range []string{".gz", ".tgz", ".tar", ".zip", ".skill"} {
@@ -60,7 +60,7 @@ func unpack(name string, data []byte) (*bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, b.finish()
+	return b, b.arrange()
 }
 
 // entry checks what zip and tar have in common; take is false for what is

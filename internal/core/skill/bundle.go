@@ -153,8 +153,8 @@ func badPath(name string) string {
 	return ""
 }
 
-// finish puts the files in order and takes a single directory around them off.
-func (b *bundle) finish() error {
+// arrange sorts the files and removes a single directory around them.
+func (b *bundle) arrange() error {
 	if len(b.files) == 0 {
 		return errors.New("there are no files in it")
 	}

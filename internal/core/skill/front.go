@@ -97,7 +97,7 @@ func split(data string) (front, body string, found bool) {
 	return front, body, found
 }
 
-// normal is a file's text in valid UTF-8 with "\n" as line end.
+// normal returns a file's text in valid UTF-8 with "\n" as line end.
 func normal(data string) string {
 	data = text.Valid(strings.TrimPrefix(data, "\uFEFF"))
 	if strings.Contains(data, "\r") {

@@ -37,7 +37,7 @@ type Place struct {
 	Files *change.Writer
 }
 
-// files is what writes files of the workspace.
+// files returns what writes files of the workspace.
 func (p Place) files() *change.Writer {
 	if p.Files == nil {
 		return change.NewWriter(p.Workspace, nil)
@@ -104,7 +104,7 @@ func (s Parcel) read() (*bundle, error) {
 			return nil, err
 		}
 	}
-	return b, b.finish()
+	return b, b.arrange()
 }
 
 func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Installed, []Problem, error) {
@@ -148,7 +148,7 @@ func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Insta
 	return rec, problems, err
 }
 
-// at are the files of a skill in a folder of the workspace.
+// at returns the files of a skill in a folder of the workspace.
 func (b *bundle) at(dir string) []change.File {
 	out := make([]change.File, len(b.files))
 	for i, f := range b.files {

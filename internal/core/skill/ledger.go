@@ -69,7 +69,7 @@ func (l ledger) find(dir string) (Installed, bool) {
 	return Installed{}, false
 }
 
-// with is the ledger with another record for a directory; nil takes it out.
+// with returns the ledger with another record for a directory; nil takes it out.
 func (l ledger) with(dir string, rec *Installed) ledger {
 	next := ledger{Version: l.Version, Skills: slices.DeleteFunc(slices.Clone(l.Skills), func(s Installed) bool { return s.Dir == dir })}
 	if rec != nil {
@@ -161,7 +161,7 @@ func (l *Library) installed(old *installedView) *installedView {
 	return v
 }
 
-// skillsDir is the one spelling of a workspace's directory of skills.
+// skillsDir returns the one spelling of a workspace's directory of skills.
 func skillsDir(workspace string) (string, error) {
 	ws, err := diskio.OpenTree(workspace)
 	if err != nil {

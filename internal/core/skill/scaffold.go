@@ -44,7 +44,7 @@ func Scaffold(p Place, name, description string) (file string, err error) {
 	return filepath.Join(p.Workspace, filepath.FromSlash(dir), fileName), nil
 }
 
-// blank is the text of a new skill. It is valid as it is.
+// blank returns the text of a new skill. It is valid as it is.
 func blank(name, description string) string {
 	if description = text.Label(description, maxDescription); description == "" {
 		description = "Say in one line when to use this skill"

@@ -54,7 +54,7 @@ const (
 //go:embed skills
 var builtin embed.FS
 
-// BuiltinFS is the read-only tree of built-in skills; "skills/<name>/SKILL.md"
+// BuiltinFS returns the read-only tree of built-in skills; "skills/<name>/SKILL.md"
 // is in it, and the model addresses it as "builtin://skills/<name>/SKILL.md".
 func BuiltinFS() fs.FS { return builtin }
 
@@ -94,7 +94,7 @@ type Skill struct { //nolint:recvcheck // describe fills it in, all else only re
 // Available reports whether everything the skill needs is there.
 func (s Skill) Available() bool { return s.Missing == "" }
 
-// text is the form in which a skill's full text enters a prompt.
+// text returns the form in which a skill's full text enters a prompt.
 func (s Skill) text() string {
 	title := "### Skill: " + s.Name
 	if s.Source == FromInstalled {

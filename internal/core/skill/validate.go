@@ -86,7 +86,7 @@ func found(b *bundle, err error) ([]Problem, error) {
 	return b.validate(), nil
 }
 
-// givenName is the name the front matter gives, else that of the directory.
+// givenName returns the name the front matter gives, else that of the directory.
 func (b *bundle) givenName() string {
 	if f := b.file(fileName); f != nil {
 		front, _, _ := split(string(f.data))
@@ -283,7 +283,7 @@ func (c *checker) invisible(data string) {
 	}
 }
 
-// badLine is the line of the first bytes that are not UTF-8.
+// badLine returns the line of the first bytes that are not UTF-8.
 func badLine(data []byte) int {
 	line := 1
 	for len(data) > 0 {

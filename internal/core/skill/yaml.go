@@ -58,7 +58,7 @@ func readYAML(src string) (fields map[string]any, p *yamlParser) {
 	if first := significant(lines); first < len(lines) {
 		var isMap bool
 		if fields, isMap = p.value(lines[first:], 0).(map[string]any); !isMap {
-			p.note(lines[first], "not a map")
+			p.addNote(lines[first], "not a map")
 		}
 	}
 	return fields, p
@@ -69,7 +69,7 @@ type yamlParser struct {
 	keys  map[string]int // outermost key -> its line of the file
 }
 
-func (p *yamlParser) note(l yamlLine, format string, args ...any) {
+func (p *yamlParser) addNote(l yamlLine, format string, args ...any) {
 	if len(p.notes) < maxNotes {
 		p.notes = append(p.notes, note{l.number, fmt.Sprintf(format, args...)})
 	}
@@ -83,7 +83,7 @@ func (p *yamlParser) value(lines []yamlLine, depth int) any {
 	lines = dedent(lines)
 	first := lines[0]
 	if depth > maxDepth {
-		p.note(first, "nested too deeply")
+		p.addNote(first, "nested too deeply")
 		return nil
 	}
 
@@ -140,7 +140,7 @@ func (p *yamlParser) entry(key, rest string, lines []yamlLine, depth int) any {
 func (p *yamlParser) odd(lines []yamlLine) {
 	for _, l := range lines {
 		if !l.empty() {
-			p.note(l, "not understood: %.40q", strings.TrimSpace(l.text))
+			p.addNote(l, "not understood: %.40q", strings.TrimSpace(l.text))
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (p *yamlParser) odd(lines []yamlLine) {
 // entered notes a key of a map before its value is read.
 func (p *yamlParser) entered(m map[string]any, key string, l yamlLine, depth int) {
 	if _, double := m[key]; double {
-		p.note(l, "%q is given twice; the last counts", key)
+		p.addNote(l, "%q is given twice; the last counts", key)
 	}
 	if depth == 0 && p.keys != nil {
 		p.keys[key] = l.number
@@ -182,7 +182,7 @@ func (p *yamlParser) plain(first string, lines []yamlLine) any {
 	strip := stripComment
 	switch {
 	case quotedOrFlow(first):
-		p.note(lines[0], "taken as plain text: %.40q", first)
+		p.addNote(lines[0], "taken as plain text: %.40q", first)
 	case blockHeader().MatchString(first):
 		first, strip = "", strings.TrimSpace
 	}
@@ -329,7 +329,7 @@ func yamlLines(src string) (lines []yamlLine) {
 	return lines
 }
 
-// significant is the index of the first line that is neither blank nor a comment.
+// significant returns the index of the first line that is neither blank nor a comment.
 func significant(lines []yamlLine) int {
 	for i, l := range lines {
 		if !l.empty() {
@@ -376,7 +376,7 @@ func cutKey(s string) (key, rest string, ok bool) {
 	return strings.TrimSpace(key), stripLead(rest), true
 }
 
-// stripLead is a value without blanks around it; a comment is none.
+// stripLead returns a value without blanks around it; a comment is none.
 func stripLead(s string) string {
 	if s = strings.TrimSpace(s); strings.HasPrefix(s, "#") {
 		return ""

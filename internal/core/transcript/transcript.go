@@ -50,7 +50,7 @@ func (c *View) Follow(s *session.Session) (again bool) {
 	return again
 }
 
-// Empty is the view without its messages. It keeps where they begin, which tells
+// Empty returns the view without its messages. It keeps where they begin, which tells
 // whether they still do when they are read again.
 func (c *View) Empty() View { return View{born: c.born, First: c.First, next: c.First} }
 

@@ -56,7 +56,7 @@ func parseCommand(text string) command {
 	return c
 }
 
-// literal is a word without its quotes; known is false if a part of it is only
+// literal returns a word without its quotes; known is false if a part of it is only
 // decided when the command runs.
 func literal(w *syntax.Word) (text string, known bool) {
 	var b strings.Builder
@@ -90,7 +90,15 @@ func startsProgram(word string) bool {
 		return true
 	}
 	name, _, _ := strings.Cut(word, "=")
-	return strings.HasPrefix(name, "--") && (strings.Contains(name, "program") || strings.Contains(name, "exec") || strings.Contains(name, "command") || strings.HasSuffix(name, "-pack"))
+	if !strings.HasPrefix(name, "--") {
+		return false
+	}
+	for _, part := range []string{"program", "exec", "command"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, "-pack")
 }
 
 // runsOthers reports interpreters and wrappers: a yes to one says nothing about
@@ -161,7 +169,7 @@ func (c command) files() (names []string) {
 	return names
 }
 
-// implied are the files that the programs of a command read their orders from
+// implied returns the files that the programs of a command read their orders from
 // without being told.
 func (c command) implied() (names []string) {
 	for _, words := range c.simple {

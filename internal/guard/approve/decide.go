@@ -94,7 +94,7 @@ func ruleText(r Rule) string {
 // more readily. It names the way out, as the taint lasts.
 const afterOutside = "content from outside is in this conversation (until /new), and %s"
 
-// bySink is the table of mode auto.
+// bySink returns the table of mode auto.
 func (p *Policy) bySink(s *subject) verdict {
 	tainted := s.call.Tainted
 	switch s.tool.Sink {
@@ -132,8 +132,13 @@ func (p *Policy) read(s *subject) verdict {
 	}
 	for t := range s.texts() {
 		u, err := url.Parse(t)
-		if err != nil || u.Host == "" || !p.Suspicious(t) || seenHost(s.call, u.Hostname()) || p.Known != nil && p.Known(s.call, t) {
+		switch {
+		case err != nil, u.Host == "":
+			continue // not an address
+		case !p.Suspicious(t), seenHost(s.call, u.Hostname()):
 			continue
+		case p.Known != nil && p.Known(s.call, t):
+			continue // the model was given it as it is
 		}
 		return asks(afterOutside, phrase.Later("a long address at an unfamiliar host can carry text away"))
 	}
@@ -192,18 +197,24 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 	case !confined:
 		return also("the command can reach any host")
 	}
-	if p.look(s); len(s.outside) == 0 || s.call.Ask == nil {
+	if p.inspect(s); len(s.outside) == 0 || s.call.Ask == nil {
 		return allow()
 	}
 	return verdict{action: ActionAsk, reason: phrase.Later("it runs or builds what came from outside"), byOutside: true}
 }
 
-// look finds out what a command is going to run that came from outside.
-func (p *Policy) look(s *subject) {
+// inspect finds out what a command is going to run that came from outside.
+func (p *Policy) inspect(s *subject) {
+	s.outside = nil
 	cmd := s.command()
-	if cmd == "" || p.Outside == nil || s.call.Ask == nil || !s.call.Tainted && (p.Contained == nil || p.Contained(s.call) == "") {
-		s.outside = nil
+	if cmd == "" || p.Outside == nil || s.call.Ask == nil {
 		return
+	}
+	if !s.call.Tainted {
+		contained := p.Contained != nil && p.Contained(s.call) != ""
+		if !contained {
+			return // nothing from outside could have reached what it runs
+		}
 	}
 	if !s.usualShell() {
 		cmd = "" // in a language that we do not read
@@ -237,7 +248,7 @@ func (p *Policy) isTarget(s *subject) bool {
 	return slices.Contains(p.Targets, to)
 }
 
-// rule is the first rule that matches a call, else the first that may: what
+// rule returns the first rule that matches a call, else the first that may: what
 // only the run decides does not outweigh a rule that names the call for sure.
 // Without questions only rules that deny count.
 func (p *Policy) rule(s *subject) (Rule, Match) {

@@ -19,7 +19,7 @@ const (
 	diffShown  = 64 << 10  // bytes of all diffs
 )
 
-// detail is the question about a call, part by part.
+// detail returns the question about a call, part by part.
 func (p *Policy) detail(ctx context.Context, s *subject, reason phrase.Sentence, cover coverage) *bus.Detail {
 	d := &bus.Detail{Tool: s.tool.Name, Call: s.call.ID, Command: s.command(), Arguments: s.without("command"), Paths: s.paths(), Reason: reason.In(phrase.From(ctx))}
 	if d.Command == "" {
@@ -80,7 +80,7 @@ func (p *Policy) diff(s *subject) string {
 	return b.String()
 }
 
-// written is a file after one edit.
+// written returns a file after one edit.
 func written(one *subject, old string) (next string, known bool) {
 	if content, ok := one.args["content"].(string); ok {
 		return content, true
@@ -99,7 +99,7 @@ func written(one *subject, old string) (next string, known bool) {
 	return strings.Replace(old, from, next, 1), known && strings.Count(old, from) == 1
 }
 
-// source is a text file of a moderate size; a new one is empty.
+// source returns a text file of a moderate size; a new one is empty.
 func (p *Policy) source(name string) (string, bool) {
 	if name == "" || p.file(name).info == nil {
 		return "", name != ""

@@ -67,7 +67,7 @@ func (s *subject) inProject(abs string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// relative is a path as seen from the workspace, or unchanged outside it.
+// relative returns a path as seen from the workspace, or unchanged outside it.
 func (p *Policy) relative(abs string) string {
 	if rel, err := filepath.Rel(p.workspace(), abs); err == nil && filepath.IsLocal(rel) {
 		return rel

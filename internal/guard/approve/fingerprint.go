@@ -55,7 +55,7 @@ func (p *Policy) fingerprint(s *subject) (sum string, covers covered) {
 	if cmd := s.command(); cmd != "" {
 		dir := at(s.directory())
 		doc.Dir = &dir
-		p.look(s)
+		p.inspect(s)
 		doc.Outside = s.outside
 		parsed := parseCommand(cmd)
 		doc.Content, covers = p.contents(parsed, dir.Path)
@@ -117,7 +117,7 @@ func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 			continue
 		}
 		h := sha256.New()
-		note(h, info)
+		hashIdentity(h, info)
 		if info.Size() > left {
 			_, _ = io.WriteString(h, info.ModTime().String()) // a hash takes everything
 			out[name], cover.open = hex.EncodeToString(h.Sum(nil)), true
@@ -140,20 +140,26 @@ func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 // maxScript is the largest script that is read for what it runs.
 const maxScript = 256 << 10
 
-// scriptFiles are the files that a shell script sources or runs by path. What
+// scriptFiles returns the files that a shell script sources or runs by path. What
 // is not a shell script has none.
 func scriptFiles(text []byte) []string {
 	head, _, _ := bytes.Cut(text, []byte("\n"))
-	if len(text) > maxScript || bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(head, []byte("#!")) && !bytes.Contains(head, []byte("sh")) {
+	otherLanguage := bytes.HasPrefix(head, []byte("#!")) && !bytes.Contains(head, []byte("sh"))
+	if len(text) > maxScript || bytes.IndexByte(text, 0) >= 0 || otherLanguage {
 		return nil
 	}
+
 	var out []string
 	for _, words := range parseCommand(string(text)).simple {
-		switch name := filepath.Base(words[0]); {
-		case strings.Contains(words[0], "/"):
+		if strings.Contains(words[0], "/") {
 			out = append(out, words[0])
-		case (name == "." || name == "source" || name == "sh" || name == "bash" || name == "dash" || name == "zsh") && len(words) > 1 && !strings.HasPrefix(words[1], "-"):
-			out = append(out, words[1])
+			continue
+		}
+		switch filepath.Base(words[0]) {
+		case ".", "source", "sh", "bash", "dash", "zsh":
+			if len(words) > 1 && !strings.HasPrefix(words[1], "-") {
+				out = append(out, words[1])
+			}
 		}
 	}
 	return slices.DeleteFunc(out, func(name string) bool { return name == "" || len(name) > 4096 })
@@ -204,7 +210,8 @@ func (p *Policy) gitState(dir string) (string, bool) {
 	return "none", true
 }
 
-func note(h hash.Hash, info fs.FileInfo) {
+// hashIdentity adds what tells one file from another to a hash.
+func hashIdentity(h hash.Hash, info fs.FileInfo) {
 	dev, ino := identity(info)
 	b, _ := json.Marshal([]uint64{dev, ino, uint64(info.Size()), uint64(info.Mode())}) //nolint:gosec // sizes are not negative
 	_, _ = h.Write(b)

@@ -45,13 +45,15 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 			p.log(ctx, s, "denied", "too long to be shown", "")
 			return fail(tool.DeniedApproval, "this call needs the user's approval because %s, but it is too long to be shown in full. Split it into smaller calls.", reason)
 		}
-		answer, done := p.put(ctx, m, s, request{sum, text, reason, cover, p.detail(ctx, s, reason, cover)})
+		answer, done := p.askOnce(ctx, m, s, request{sum, text, reason, cover, p.detail(ctx, s, reason, cover)})
 		if done != nil || answer == no {
 			return done
 		}
 		// What was approved must be what runs.
 		if now, files := p.fingerprint(s); now != sum {
-			sum, covers, cover = now, files, p.coverage(s)
+			sum = now
+			covers = files
+			cover = p.coverage(s)
 			continue
 		}
 		p.sessions.remember(m, s, answer, sum, cover)
@@ -70,8 +72,8 @@ type request struct {
 	detail    *bus.Detail
 }
 
-// put asks one question. A nil result with a yes goes on.
-func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (answer, *tool.Result) {
+// askOnce asks one question. A nil result with a yes goes on.
+func (p *Policy) askOnce(ctx context.Context, m *memory, s *subject, r request) (answer, *tool.Result) {
 	options := []string{string(yes), string(no)}
 	if r.cover.what != "" {
 		options = append(options, string(forTurn), string(forSession))
@@ -129,7 +131,7 @@ func (p *Policy) unanswered(ctx context.Context, s *subject, reason phrase.Sente
 		reason, why, suggestRule(s))
 }
 
-// suggestRule is a rule that would allow the call next time.
+// suggestRule returns a rule that would allow the call next time.
 func suggestRule(s *subject) string {
 	match := ""
 	if cmd := strings.TrimSpace(s.command()); cmd != "" && len(cmd) <= 200 {

@@ -92,7 +92,7 @@ func (p *Policy) End(c tool.Call, alone func() bool) {
 		return
 	}
 
-	p.look(a.subject)
+	p.inspect(a.subject)
 	now := p.coverage(a.subject).programs
 	if alone() {
 		p.sessions.renew(a.memory, a.subject, a.programs, now)

@@ -47,7 +47,7 @@ func (s *subject) flag(name string) bool {
 // person returns who the call is made for, as far as that is proven.
 func (s *subject) person() string { return cmp.Or(s.call.Person, s.call.SenderID) }
 
-// list is an argument that is one text or several.
+// list returns an argument that is one text or several.
 func (s *subject) list(name string) (out []string) {
 	switch v := s.args[name].(type) {
 	case string:
@@ -62,7 +62,7 @@ func (s *subject) list(name string) (out []string) {
 	return out
 }
 
-// command is the text a command tool runs, "" for other calls.
+// command returns the text a command tool runs, "" for other calls.
 func (s *subject) command() string {
 	if s.tool.Sink != tool.SinkCommand {
 		return ""
@@ -70,7 +70,7 @@ func (s *subject) command() string {
 	return s.text("command")
 }
 
-// paths are the files the call changes or sends, as the model wrote them, or
+// paths returns the files the call changes or sends, as the model wrote them, or
 // in full when they do not begin in the workspace.
 func (s *subject) paths() []string {
 	var out []string
@@ -114,7 +114,7 @@ func walkTexts(v any, yield func(string) bool) bool {
 	return true
 }
 
-// canonical is the arguments in one spelling.
+// canonical returns the arguments in one spelling.
 func (s *subject) canonical() json.RawMessage {
 	b, err := json.Marshal(s.args) // sorts the names
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *subject) canonical() json.RawMessage {
 	return b
 }
 
-// without is the arguments in one spelling, but for one of them.
+// without returns the arguments in one spelling, but for one of them.
 func (s *subject) without(name string) json.RawMessage {
 	args := maps.Clone(s.args)
 	delete(args, name)

@@ -67,11 +67,11 @@ func (r *Record) label(ctx context.Context, f *folder) error {
 	return nil
 }
 
-// known are the folders other than the workspace that have a log.
+// known returns the folders other than the workspace that have a log.
 func (r *Record) known() []string {
 	entries, err := os.ReadDir(r.o.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.o.Log.Warn("look for logs of changed files", "err", err)
+		r.o.Log.Warn("cannot look for logs of changed files", "err", err)
 	}
 	var out []string
 	for _, e := range entries {
@@ -86,7 +86,7 @@ func (r *Record) known() []string {
 	return out
 }
 
-// all are the folders with a log, in use for the caller, who releases them. The
+// all returns the folders with a log, in use for the caller, who releases them. The
 // workspace is first.
 func (r *Record) all(ctx context.Context) []*folder {
 	r.mu.Lock()
@@ -105,7 +105,7 @@ func (r *Record) all(ctx context.Context) []*folder {
 	return out
 }
 
-// origins are the records that say where a file comes from: those of the folders
+// origins returns the records that say where a file comes from: those of the folders
 // that it lies in. Any of them may know what lies in none.
 func (r *Record) origins(abs string) ([]*origin.Store, error) {
 	dirs := []string{""}
@@ -122,7 +122,7 @@ func (r *Record) origins(abs string) ([]*origin.Store, error) {
 	return out, nil
 }
 
-// around are the folders that a path lies in; all if there is none.
+// around returns the folders that a path lies in; all if there is none.
 func (r *Record) around(abs string) []string {
 	all := r.known()
 	r.mu.Lock()
@@ -203,7 +203,7 @@ func (r *Record) giveUp(ctx context.Context, dir string) error {
 	return errors.Join(os.Remove(filepath.Join(name, labelFile)), os.Remove(name))
 }
 
-// nowhere is the jail of a folder that is not looked at, since it may be gone.
+// nowhere returns the jail of a folder that is not looked at, since it may be gone.
 func (r *Record) nowhere() (*diskio.Jail, error) {
 	return diskio.OpenJail(diskio.JailOptions{Workspace: r.o.Dir, Restrict: true})
 }

@@ -1,4 +1,4 @@
-// Package change is where files of workspaces are changed.
+// Package change changes files of workspaces and records what turns changed.
 //
 // A Record is the one record of what the turns of an owner, or of a guest, did to
 // files, wherever they worked. It hides that each folder has a log of its own:
@@ -216,7 +216,7 @@ func (r *Record) parts(t tool.Tool, c tool.Call, writable []string) (parts []par
 	return parts, err
 }
 
-// dirOf is the folder whose log a path belongs to: the innermost of those the
+// dirOf returns the folder whose log a path belongs to: the innermost of those the
 // call works in, and the workspace for everything else.
 func (r *Record) dirOf(abs string, c tool.Call) string {
 	if r.isWorkspace(abs) {

@@ -36,7 +36,7 @@ func (r *Record) Turns(ctx context.Context, session string) ([]undo.Turn, error)
 	return all, nil
 }
 
-// merged is a turn that changed several folders.
+// merged returns a turn that changed several folders.
 func merged(a, b undo.Turn) undo.Turn {
 	if b.At.Before(a.At) {
 		a.At = b.At
@@ -65,7 +65,7 @@ func union(a, b []string) []string {
 	return a
 }
 
-// Last is the newest turn of a session that changed files and is not undone;
+// Last returns the newest turn of a session that changed files and is not undone;
 // undos do not count. An empty session means all.
 func (r *Record) Last(ctx context.Context, session string) (undo.Turn, error) {
 	turns, err := r.Turns(ctx, session)

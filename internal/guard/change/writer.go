@@ -40,7 +40,7 @@ type File struct {
 // place is refused.
 func (w *Writer) Write(name string, data []byte, from ...[]byte) error {
 	written := []origin.Written{{Path: w.path(name), Data: data, From: from}}
-	return w.put(written, func(root *diskio.Tree) error {
+	return w.writeRecorded(written, func(root *diskio.Tree) error {
 		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (w *Writer) Create(name string, data []byte) (created bool, err error) {
 	if err != nil || exists { // nothing is said about a file that stays
 		return false, err
 	}
-	err = w.put([]origin.Written{{Path: w.path(name), Data: data}}, func(root *diskio.Tree) error {
+	err = w.writeRecorded([]origin.Written{{Path: w.path(name), Data: data}}, func(root *diskio.Tree) error {
 		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 			return err
 		}
@@ -83,13 +83,13 @@ func (w *Writer) Remove(name string) error {
 // Put lets put give files their contents in a way of its own, such as all at once.
 // root is the workspace.
 func (w *Writer) Put(files []File, put func(root *diskio.Tree) error) error {
-	return w.put(w.written(files, false), put)
+	return w.writeRecorded(w.written(files, false), put)
 }
 
 // Replace is Put for files of which nothing remains, such as those of a folder
 // that is replaced by another one.
 func (w *Writer) Replace(files []File, put func(root *diskio.Tree) error) error {
-	return w.put(w.written(files, true), put)
+	return w.writeRecorded(w.written(files, true), put)
 }
 
 func (w *Writer) written(files []File, whole bool) []origin.Written {
@@ -100,7 +100,7 @@ func (w *Writer) written(files []File, whole bool) []origin.Written {
 	return out
 }
 
-func (w *Writer) put(written []origin.Written, put func(root *diskio.Tree) error) error {
+func (w *Writer) writeRecorded(written []origin.Written, put func(root *diskio.Tree) error) error {
 	if w.origin == nil {
 		return w.in(put)
 	}
@@ -111,7 +111,7 @@ func (w *Writer) put(written []origin.Written, put func(root *diskio.Tree) error
 	return record.Write(written, func() error { return w.in(put) })
 }
 
-// Keeping is told of a content of a file that is going to be kept, such as in a
+// Keeping records a content of a file that is going to be saved, such as in a
 // history of versions. What it says about the content then counts when it is
 // written again.
 func (w *Writer) Keeping(name string, data []byte) error {

@@ -52,7 +52,7 @@ func (u *user) askHost(r httpsafe.HostRequest, entry string) error {
 	case answerSession:
 		u.p.allowInTalk(u.c, entry)
 	case answerAlways:
-		u.keep(r, entry)
+		u.save(r, entry)
 	default:
 		return no("the user said no to this host. Do not try it again in this turn, and do not look for another way to it")
 	}
@@ -67,14 +67,14 @@ func (u *user) allowInTurn(entry string) {
 	}
 }
 
-// keep writes a host down for good. What cannot be written holds until the end
+// save adds a host to the configuration. What cannot be written holds until the end
 // of the conversation.
-func (u *user) keep(r httpsafe.HostRequest, entry string) {
+func (u *user) save(r httpsafe.HostRequest, entry string) {
 	if u.p.o.Keep == nil {
 		return
 	}
 	if err := u.p.o.Keep(u.life, entry); err != nil {
-		u.p.o.Log.WarnContext(u.life, "keep an allowed host in the configuration", "host", entry, "err", err)
+		u.p.o.Log.WarnContext(u.life, "cannot save an allowed host in the configuration", "host", entry, "err", err)
 		u.p.allowInTalk(u.c, entry)
 		return
 	}
@@ -206,7 +206,7 @@ func (u *user) askMore(use httpsafe.Use, m more) error {
 	return nil
 }
 
-// detail is the call that wants to reach a host, part by part.
+// detail returns the call that wants to reach a host, part by part.
 func (u *user) detail(host string) *bus.Detail {
 	var in struct {
 		Command string `json:"command"`

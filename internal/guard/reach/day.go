@@ -56,9 +56,9 @@ func (p *party) limit(class httpsafe.Class) httpsafe.Cost {
 	return class.Limit().Times(daily * (1 + p.Extensions))
 }
 
-// take counts what is about to be sent. The error is errDay if it does not fit,
+// spend counts what is about to be sent. The error is errDay if it does not fit,
 // or why the sums cannot be kept.
-func (d *day) take(ctx context.Context, who string, class httpsafe.Class, cost httpsafe.Cost) error {
+func (d *day) spend(ctx context.Context, who string, class httpsafe.Class, cost httpsafe.Cost) error {
 	if d.store == nil {
 		return nil
 	}

@@ -101,8 +101,8 @@ func (p *Policy) Server(setting string, allowed []httpsafe.HostRule) *httpsafe.A
 			return nil // the owner listed the host for this server
 		}
 		var one httpsafe.Budget // what a server says again is counted again
-		cost, _ := one.Take(use)
-		if err := p.day.take(ctx, setting, use.Class, cost); err != nil {
+		cost, _ := one.Spend(use)
+		if err := p.day.spend(ctx, setting, use.Class, cost); err != nil {
 			return &httpsafe.BlockedError{Target: use.Host, Reason: "this server has sent as much to package hosts as it may in a day; list the host in " + setting}
 		}
 		return nil
@@ -192,7 +192,7 @@ func (p *Policy) owners(r httpsafe.HostRequest) bool {
 	return covers(p.o.Allowed, r) || covers(p.kept, r)
 }
 
-// talk is the key of a conversation: an answer is worth something only for the
+// talk returns the key of a conversation: an answer is worth something only for the
 // person it came from.
 func talk(c tool.Call) string { return c.SessionKey + "\x00" + c.SenderID }
 
@@ -325,16 +325,16 @@ func (u *user) spend(ctx context.Context, use httpsafe.Use) error {
 		use.Class = httpsafe.ClassNamed
 	}
 
-	cost, ok := u.turn.budget.Take(use)
+	cost, ok := u.turn.budget.Spend(use)
 	for !ok {
 		if err := u.once(ctx, budgetKey, func() error { return u.askBudget(use) }); err != nil { //nolint:contextcheck // as in decide
 			return err
 		}
-		cost, ok = u.turn.budget.Take(use)
+		cost, ok = u.turn.budget.Spend(use)
 	}
 
 	for {
-		err := u.p.day.take(ctx, u.party(), use.Class, cost)
+		err := u.p.day.spend(ctx, u.party(), use.Class, cost)
 		if err == nil {
 			return nil
 		}

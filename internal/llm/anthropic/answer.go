@@ -142,7 +142,7 @@ func (a *answer) read(ctx context.Context, body io.Reader, h http.Header, emit f
 	return nil
 }
 
-// firstByte is the first byte that is not white space; 0 at the end.
+// firstByte returns the first byte that is not white space; 0 at the end.
 func firstByte(br *bufio.Reader) (byte, error) {
 	for {
 		c, err := br.ReadByte()
@@ -222,9 +222,9 @@ func (a *answer) open(index int, raw json.RawMessage, emit func(llm.Event) error
 	a.blocks = append(a.blocks, b)
 	switch b.kind {
 	case "text":
-		return b.say(llm.TextDelta, w.Text, emit)
+		return b.addText(llm.TextDelta, w.Text, emit)
 	case "thinking":
-		return b.say(llm.ReasoningDelta, w.Thinking, emit)
+		return b.addText(llm.ReasoningDelta, w.Thinking, emit)
 	case "tool_use":
 		if in := string(w.Input); in != "{}" && in != "null" {
 			b.args.WriteString(in)
@@ -278,7 +278,7 @@ func (a *answer) write(b *block, piece string, emit func(llm.Event) error) error
 // thoughtBreak separates two thinking blocks in the text of the reasoning.
 const thoughtBreak = "\n\n"
 
-func (b *block) say(kind llm.EventKind, s string, emit func(llm.Event) error) error {
+func (b *block) addText(kind llm.EventKind, s string, emit func(llm.Event) error) error {
 	if s == "" {
 		return nil
 	}
@@ -300,9 +300,9 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 	switch {
 	case b == nil:
 	case kind == "text":
-		return b.say(llm.TextDelta, ev.Delta.Text, emit)
+		return b.addText(llm.TextDelta, ev.Delta.Text, emit)
 	case kind == "thinking":
-		return b.say(llm.ReasoningDelta, ev.Delta.Thinking, emit)
+		return b.addText(llm.ReasoningDelta, ev.Delta.Thinking, emit)
 	case kind == "signature" && b.kind == "thinking":
 		b.sign.WriteString(ev.Delta.Signature)
 	case kind == "input_json":
@@ -355,7 +355,7 @@ func (a *answer) readWhole(r io.Reader, h http.Header, emit func(llm.Event) erro
 	return nil
 }
 
-// verbatim is the block as the server sent it, for continuing a paused answer;
+// verbatim returns the block as the server sent it, for continuing a paused answer;
 // nil if it has nothing that may be sent.
 func (b *block) verbatim() json.RawMessage {
 	switch b.kind {
@@ -385,7 +385,7 @@ func (b *block) verbatim() json.RawMessage {
 	return raw
 }
 
-// part is the block as the message remembers its place.
+// part returns the block as the message remembers its place.
 func (b *block) part() wire.Part {
 	switch b.kind {
 	case "text":
@@ -402,7 +402,7 @@ func (b *block) part() wire.Part {
 	return wire.Part{Kind: wire.RawPart}
 }
 
-// response is the finished answer. requestSize, in bytes, serves to estimate
+// response returns the finished answer. requestSize, in bytes, serves to estimate
 // the usage of servers that do not report it.
 func (a *answer) response(requestSize int) (*llm.Response, error) {
 	if a.stop == "model_context_window_exceeded" {
@@ -449,10 +449,10 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 	if u.Prompt == 0 && u.Completion == 0 {
 		u = llm.Usage{Prompt: requestSize / 4, Completion: text.Tokens(said.String()) + text.Tokens(thought.String()), Estimated: true}
 	}
-	return &llm.Response{Message: m, Finish: a.finish(m.ToolCalls), Usage: u}, nil
+	return &llm.Response{Message: m, Finish: a.finishReason(m.ToolCalls), Usage: u}, nil
 }
 
-func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
+func (a *answer) finishReason(calls []llm.ToolCall) llm.Finish {
 	f := llm.FinishStop
 	switch a.stop {
 	case "tool_use":

@@ -25,7 +25,7 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 		w.Raw("stream", "true")
 	}
 	writeGeneration(w, g)
-	w.Rest("tools", "system", "tool_choice")
+	w.Extra("tools", "system", "tool_choice")
 	if len(req.Tools) > 0 {
 		w.Field("tools", func(b []byte) []byte { return m.appendTools(b, req.Tools, p.System != "") })
 	}
@@ -36,7 +36,7 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 			return append(m.append(b, m.long), "}]"...)
 		})
 	}
-	w.Rest("tool_choice")
+	w.Extra("tool_choice")
 
 	w.Name("messages")
 	w.B = m.appendMessages(append(w.B, '['), p.List)
@@ -44,7 +44,7 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 	if choice := toolChoice(req, g.Thinks()); choice != "" && a&noToolChoice == 0 {
 		w.Raw("tool_choice", choice)
 	}
-	w.Rest()
+	w.Extra()
 	return append(w.B, '}')
 }
 

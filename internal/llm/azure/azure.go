@@ -140,7 +140,7 @@ func New(o Options) (wire.Signer, error) {
 		{"az command", s.commandLine},
 	}
 	s.tokens = oauth.NewSource(oauth.SourceOptions[token]{
-		Key: func(t token) string { return t.value }, Fresh: token.usable, Renew: s.fetch, Settle: fresh,
+		Key: func(t token) string { return t.value }, Fresh: token.usable, Renew: s.fetch, OverlapWait: fresh,
 	})
 	return s, nil
 }

@@ -116,7 +116,7 @@ func (s *signer) commandLine(ctx context.Context) (token, error) {
 	return parseToken(out)
 }
 
-// resource is the older name of a scope.
+// resource returns the older name of a scope.
 func resource(scope string) string { return strings.TrimSuffix(scope, "/.default") }
 
 // parseToken reads what is not quite OAuth: the metadata service writes numbers

@@ -132,7 +132,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 	a.begun = true
 	switch d := ev.Delta; {
 	case d.Text != nil:
-		return a.say(ev.Index, *d.Text, emit)
+		return a.addText(ev.Index, *d.Text, emit)
 	case d.Reasoning != nil:
 		b := a.thought(ev.Index)
 		b.sign.WriteString(d.Reasoning.Signature)
@@ -150,7 +150,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 	return nil
 }
 
-func (a *answer) say(index int, s string, emit func(llm.Event) error) error {
+func (a *answer) addText(index int, s string, emit func(llm.Event) error) error {
 	if s == "" {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (a *answer) whole(i int, c wholeBlock, emit func(llm.Event) error) error {
 	a.begun = true
 	switch {
 	case c.Text != nil:
-		return a.say(i, *c.Text, emit)
+		return a.addText(i, *c.Text, emit)
 	case c.ToolUse != nil:
 		b := &block{index: i, kind: wire.CallPart, id: c.ToolUse.ID, name: c.ToolUse.Name}
 		b.text.Write(c.ToolUse.Input)
@@ -269,7 +269,7 @@ func (a *answer) whole(i int, c wholeBlock, emit func(llm.Event) error) error {
 	return nil
 }
 
-// response is the finished answer. requestSize, in bytes, serves to estimate
+// response returns the finished answer. requestSize, in bytes, serves to estimate
 // the usage if the server did not report it.
 func (a *answer) response(requestSize int) (*llm.Response, error) {
 	if err := a.failed(); err != nil {
@@ -310,10 +310,10 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 	if u.Prompt == 0 && u.Completion == 0 {
 		u = llm.Usage{Prompt: requestSize / 4, Completion: text.Tokens(said.String()) + text.Tokens(thought.String()), Estimated: true}
 	}
-	return &llm.Response{Message: m, Finish: a.finish(m.ToolCalls), Usage: u}, nil
+	return &llm.Response{Message: m, Finish: a.finishReason(m.ToolCalls), Usage: u}, nil
 }
 
-// stored is a thinking block as the message keeps it.
+// stored returns a thinking block as the message keeps it.
 func (b *block) stored() json.RawMessage {
 	if len(b.redacted) > 0 {
 		return wire.RedactedBlock(base64.StdEncoding.EncodeToString(b.redacted))
@@ -335,7 +335,7 @@ func (a *answer) counted() llm.Usage {
 	}
 }
 
-// failed is the error in a stop reason. A malformed answer may come out right
+// failed returns the error in a stop reason. A malformed answer may come out right
 // the next time; it counts as truncated, because then text that was already
 // shown may be taken back.
 func (a *answer) failed() error {
@@ -351,7 +351,7 @@ func (a *answer) failed() error {
 	return e
 }
 
-func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
+func (a *answer) finishReason(calls []llm.ToolCall) llm.Finish {
 	f := llm.FinishStop
 	switch a.stop {
 	case "tool_use":
@@ -374,7 +374,7 @@ func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
 	return f
 }
 
-// exception is an error inside the stream.
+// exception returns an error inside the stream.
 func (a *answer) exception(f frame) error {
 	w := plainError(nil, f.payload)
 	if f.exception != "" {
@@ -386,5 +386,5 @@ func (a *answer) exception(f frame) error {
 	return w.classified(a.classify, 0, nil)
 }
 
-// trimmed is a body without the white space around it.
+// trimmed returns a body without the white space around it.
 func trimmed(b []byte) string { return string(bytes.TrimSpace(b)) }

@@ -238,7 +238,7 @@ func (d *driver) run(ctx context.Context, req llm.Request, emit func(llm.Event) 
 			return nil, err
 		case e.Kind == llm.Auth && cred.complete() && !renewed && d.keys.refused(ctx, cred):
 			renewed = true
-		case !d.learn(ctx, req.Model, lim, e):
+		case !d.adaptLimits(ctx, req.Model, lim, e):
 			return nil, err
 		}
 	}

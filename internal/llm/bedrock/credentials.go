@@ -89,7 +89,7 @@ func (k *keyring) get(ctx context.Context) (credentials, error) {
 	}
 	look, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	c, err := k.look(look)
+	c, err := k.load(look)
 	switch {
 	case err == nil:
 		k.hold(c)
@@ -127,8 +127,8 @@ func (k *keyring) refused(ctx context.Context, bad credentials) bool {
 	return err == nil && !c.same(bad)
 }
 
-// look asks the sources in order.
-func (k *keyring) look(ctx context.Context) (credentials, error) {
+// load asks the sources in order.
+func (k *keyring) load(ctx context.Context) (credentials, error) {
 	sources := []func(context.Context) (credentials, error){k.fromEnv, k.fromWebIdentity, k.fromFiles, k.fromContainer, k.fromMachine}
 	if k.profile != "" {
 		sources = sources[2:3]

@@ -29,9 +29,9 @@ func (d *driver) limitsOf(model string) limits {
 	return d.limits[model]
 }
 
-// learn takes a refusal as a lesson and reports whether another try makes
+// adaptLimits learns from a refusal and reports whether another try makes
 // sense. It never learns the same thing twice, which ends the tries.
-func (d *driver) learn(ctx context.Context, model string, tried limits, e *llm.Error) bool {
+func (d *driver) adaptLimits(ctx context.Context, model string, tried limits, e *llm.Error) bool {
 	next := tried.after(e)
 	if next == tried {
 		return false

@@ -52,7 +52,7 @@ func (k *keyring) sharedFile(env, base string) string {
 	return k.awsFile(base)
 }
 
-// awsFile is a file of the vendor's tools below the home folder.
+// awsFile returns a file of the vendor's tools below the home folder.
 func (k *keyring) awsFile(name ...string) string {
 	return filepath.Join(append([]string{k.home, ".aws"}, name...)...)
 }

@@ -44,7 +44,7 @@ func plainError(h http.Header, body []byte) awsError {
 	return e
 }
 
-// name is the code without the decoration of namespaces and addresses.
+// name returns the code without the decoration of namespaces and addresses.
 func (e awsError) name() string {
 	s, _, _ := strings.Cut(e.code, ":")
 	if i := strings.LastIndexAny(s, "#/"); i >= 0 {
@@ -53,7 +53,7 @@ func (e awsError) name() string {
 	return strings.ToLower(strings.TrimSpace(s))
 }
 
-// body is the error in the shape the Classifier reads.
+// body returns the error in the shape the Classifier reads.
 func (e awsError) body() []byte {
 	if e.raw != nil && e.name() == "" {
 		return e.raw

@@ -86,7 +86,9 @@ func (g *generation) claude(req llm.Request, turns []wire.Turn) {
 		req.Effort = ""
 		c = wire.GenerationForClaude(req)
 	}
-	g.maxTokens, g.temperature, g.thinks = c.MaxTokens, c.Temperature, c.Thinks()
+	g.maxTokens = c.MaxTokens
+	g.temperature = c.Temperature
+	g.thinks = c.Thinks()
 	switch c.Thinking {
 	case "":
 	case "enabled":

@@ -52,7 +52,7 @@ func (k *keyring) fromProfile(ctx context.Context, p *profile, name string) (c c
 	return k.assume(ctx, c, p, name)
 }
 
-// fromNamed is the source that a profile names with credential_source.
+// fromNamed returns the source that a profile names with credential_source.
 func (k *keyring) fromNamed(ctx context.Context, source string) (c credentials, err error) {
 	switch source {
 	case "Environment":

@@ -28,7 +28,7 @@ const (
 	oidc   awsService = "oidc"
 )
 
-// String is what people call the service.
+// String returns what people call the service.
 func (s awsService) String() string {
 	if s == sts {
 		return "STS"
@@ -36,7 +36,7 @@ func (s awsService) String() string {
 	return "Identity Center"
 }
 
-// variable is the variable of the environment that replaces the service's address.
+// variable returns the variable of the environment that replaces the service's address.
 func (s awsService) variable() string {
 	switch s {
 	case portal:
@@ -107,7 +107,7 @@ func (k *keyring) askOnce(ctx context.Context, call serviceCall) ([]byte, error)
 	return data, nil
 }
 
-// address is where a call goes: to the service of the region, unless the
+// address returns where a call goes: to the service of the region, unless the
 // environment names another address.
 func (k *keyring) address(call serviceCall) (string, error) {
 	base := strings.TrimSpace(k.getenv(call.service.variable()))

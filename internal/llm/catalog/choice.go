@@ -183,7 +183,7 @@ func ollamaHost(v string) string {
 	return u.Scheme + "://" + host
 }
 
-// wireModel is the name the vendor knows.
+// wireModel returns the name the vendor knows.
 func wireModel(row Row, name, model string) string {
 	if row.StripPrefix {
 		return model[strings.LastIndexByte(model, '/')+1:]

@@ -113,7 +113,7 @@ func (f Fact) or(o Fact) Fact {
 	return f
 }
 
-// factNames are the names that a model may have in the table.
+// factNames returns the names that a model may have in the table.
 func factNames(model string) []string {
 	name := strings.ToLower(model)
 	out := []string{name}

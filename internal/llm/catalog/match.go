@@ -339,7 +339,7 @@ func (m *matcher) candidates(env bool) []found {
 	return all
 }
 
-// found is a decision for a row of the catalog.
+// found returns a decision for a row of the catalog.
 func (m *matcher) found(row Row, step Step, why string) found {
 	block, _ := m.block(row.Name)
 	return found{row, block, step, why}
@@ -435,7 +435,7 @@ func (m *matcher) prefixIsOther(row Row) bool {
 	return ok && known && other.Name != row.Name
 }
 
-// ask is the error for a model that several providers could serve.
+// ask returns the error for a model that several providers could serve.
 func (m *matcher) ask(rivals []string) error {
 	names := strings.Join(rivals, ", ")
 	choose := fmt.Sprintf("write one before the model, as in %q, or set agents.defaults.provider", rivals[0]+"/"+m.in.Model)
@@ -445,7 +445,7 @@ func (m *matcher) ask(rivals []string) error {
 	return configError("which provider serves the model %q? Configured are %s: %s", m.in.Model, names, choose)
 }
 
-// maker is the brand that a model's name points at, configured or not.
+// maker returns the brand that a model's name points at, configured or not.
 func (m *matcher) maker() (Row, bool) {
 	if prefix, _, ok := strings.Cut(m.in.Model, "/"); ok {
 		if row, known := m.row(prefix); known {

@@ -70,7 +70,7 @@ func NearestModels(model string, offers []Offer, n int) []string {
 	return out
 }
 
-// grams are the pairs of neighbouring characters of a name without its vendor.
+// grams returns the pairs of neighbouring characters of a name without its vendor.
 func grams(model string) map[string]bool {
 	m := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	out := map[string]bool{}

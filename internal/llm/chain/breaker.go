@@ -99,7 +99,7 @@ func BreakerID(provider, base string, keys ...httpsafe.Secret) string {
 	return provider + "-" + hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// At is the breaker of one endpoint. Handles with the same id share their state.
+// At returns the breaker of one endpoint. Handles with the same id share their state.
 func (b *Breakers) At(id string) *Breaker { return &Breaker{set: b, id: id} }
 
 // pause is an endpoint that is left alone.
@@ -158,7 +158,7 @@ func (b *Breakers) prune(limit int) {
 	}
 }
 
-// wall is the time of day without the monotonic clock, which stands still while
+// wall returns the time of day without the monotonic clock, which stands still while
 // a laptop sleeps.
 func wall() time.Time { return time.Now().Round(0) }
 
@@ -288,10 +288,10 @@ func (b *Breaker) enter(ctx context.Context, force bool) (*pass, pause) {
 	return p, pause{}
 }
 
-// end says how the call went: nil for an answer, the error of a failed one.
+// report records how the call went: nil for an answer, the error of a failed one.
 // errAbandoned, and any error that is not an *Error, says nothing about the
 // endpoint and frees the place of a probe.
-func (p *pass) end(ctx context.Context, err error) {
+func (p *pass) report(ctx context.Context, err error) {
 	if p == nil {
 		return
 	}

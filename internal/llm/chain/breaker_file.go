@@ -97,12 +97,12 @@ func (b *Breakers) save(ctx context.Context) {
 	}
 }
 
-// write is the document with what another process changed. A damaged one is
+// write returns the document with what another process changed. A damaged one is
 // kept beside.
 func (b *Breakers) write(ctx context.Context, old []byte) ([]byte, error) {
 	other, err := b.decode(ctx, old)
 	if err != nil && len(old) > 0 {
-		if _, err := store.KeepDamaged(ctx, b.store, breakerName, old, wall()); err != nil {
+		if _, err := store.SaveDamaged(ctx, b.store, breakerName, old, wall()); err != nil {
 			return nil, err
 		}
 	}

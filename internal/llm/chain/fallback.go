@@ -80,14 +80,14 @@ func Fallback(links []Link, o FallbackOptions) llm.Model {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &fallback{links: slices.Clone(links), log: o.Log, turns: recent.New[string, int](rememberedTurns), told: recent.New[string, int](rememberedTurns)}
+	return &fallback{links: slices.Clone(links), log: o.Log, turns: recent.New[string, int](rememberedTurns), announced: recent.New[string, int](rememberedTurns)}
 }
 
 type fallback struct {
-	links []Link
-	log   *slog.Logger
-	turns *recent.Map[string, int] // TurnID -> the link that answered
-	told  *recent.Map[string, int] // SessionKey -> the link the user heard of
+	links     []Link
+	log       *slog.Logger
+	turns     *recent.Map[string, int] // TurnID -> the link that answered
+	announced *recent.Map[string, int] // SessionKey -> the link the user heard of
 }
 
 // FallsBack reports whether another model may succeed where one failed with e.
@@ -198,7 +198,7 @@ func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (fin
 		if run.shown != 0 {
 			run.shown = 0
 			if !run.yield(llm.Event{Kind: llm.Restarted}, nil) {
-				p.end(ctx, errAbandoned)
+				p.report(ctx, errAbandoned)
 				return true, nil
 			}
 		}
@@ -230,7 +230,7 @@ var (
 func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err error) {
 	link := run.f.links[i]
 	outcome := errAbandoned
-	defer func() { p.end(context.WithoutCancel(ctx), outcome) }()
+	defer func() { p.report(context.WithoutCancel(ctx), outcome) }()
 	actx, clock := startClock(ctx, link.Attempt)
 	defer clock.stop()
 	req := run.req
@@ -263,7 +263,7 @@ func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err
 			clock.again(heartbeat)
 		case llm.Done:
 			outcome = nil
-			if !run.settle(ctx, i) {
+			if !run.announceLink(ctx, i) {
 				return true, nil
 			}
 			if i > 0 && ev.Response != nil {
@@ -290,7 +290,8 @@ func (run *fallbackRun) next(ctx context.Context, i int, e *llm.Error) bool {
 	}
 	run.failures[i] = e
 	link := run.f.links[i]
-	if e.Kind == llm.ContextLength && run.shown == 0 {
+	switch {
+	case e.Kind == llm.ContextLength && run.shown == 0:
 		size := link.Window
 		if e.ContextLimit > 0 {
 			size = e.ContextLimit
@@ -301,33 +302,35 @@ func (run *fallbackRun) next(ctx context.Context, i int, e *llm.Error) bool {
 		if run.overflow == nil || !slices.ContainsFunc(run.f.links, func(l Link) bool { return l.Window > run.need }) {
 			return false
 		}
-	} else if !FallsBack(e) || run.shown == llm.TextDelta && e.Kind != llm.Timeout && e.Kind != llm.StreamTruncated {
+	case !FallsBack(e):
+		return false
+	case run.shown == llm.TextDelta && e.Kind != llm.Timeout && e.Kind != llm.StreamTruncated:
 		return false
 	}
 	run.f.log.WarnContext(ctx, "model failed, trying the next one", "model", link.Name, "kind", e.Kind, "session", run.req.SessionKey, "turn", run.req.TurnID, "err", e)
 	return true
 }
 
-// settle remembers which link answered and tells the user if that is news;
+// announceLink remembers which link answered and tells the user if that is news;
 // false means that the caller stopped reading.
-func (run *fallbackRun) settle(ctx context.Context, i int) bool {
+func (run *fallbackRun) announceLink(ctx context.Context, i int) bool {
 	who := run.req.SessionKey
 	if who == "" {
 		who = run.req.TurnID
 	}
 	if i == 0 {
 		run.f.turns.Delete(run.req.TurnID)
-		run.f.told.Delete(who)
+		run.f.announced.Delete(who)
 		return true
 	}
 	if run.req.TurnID != "" {
 		run.f.turns.Put(run.req.TurnID, i)
 	}
-	if known, ok := run.f.told.Get(who); ok && known == i {
+	if known, ok := run.f.announced.Get(who); ok && known == i {
 		return true
 	}
 	if who != "" {
-		run.f.told.Put(who, i)
+		run.f.announced.Put(who, i)
 	}
 	return run.yield(llm.Event{Kind: llm.Waiting, Text: run.notice(ctx, i)}, nil)
 }
@@ -375,7 +378,7 @@ func complaint(k llm.Kind) string {
 	return "has a problem"
 }
 
-// final is the error of a request that no link answered.
+// final returns the error of a request that no link answered.
 func (run *fallbackRun) final() error {
 	e := run.last
 	switch {
@@ -410,7 +413,7 @@ func (run *fallbackRun) story() string {
 	return strings.Join(parts, ", ")
 }
 
-// refusal is the error of background work while all endpoints are left alone.
+// refusal returns the error of background work while all endpoints are left alone.
 // It is the kind of trouble that caused the pause that ends first.
 func (run *fallbackRun) refusal() *llm.Error {
 	var first pause

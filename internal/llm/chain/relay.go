@@ -33,7 +33,7 @@ func relay(stream iter.Seq2[llm.Event, error], provider string, yield func(llm.E
 	return shown, false, &llm.Error{Kind: llm.StreamTruncated, Provider: provider, Message: "the stream ended without an answer"}
 }
 
-// failure is the error of a call if another attempt may be made; final is the
+// failure returns the error of a call if another attempt may be made; final is the
 // error to return otherwise.
 func failure(ctx context.Context, err error) (e *llm.Error, final error) {
 	if ctx.Err() != nil {

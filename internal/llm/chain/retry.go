@@ -148,7 +148,7 @@ func (run *retryRun) again(e *llm.Error, shown llm.EventKind) bool {
 	return run.attempt < standardAttempts && e.RetryAfter <= longestWait
 }
 
-// final is the error that the caller gets; a long delay the server asked for
+// final returns the error that the caller gets; a long delay the server asked for
 // becomes part of the text, because we do not wait that long.
 func (run *retryRun) final(e *llm.Error) *llm.Error {
 	if run.r.o.Persistent || !e.Retryable() || e.RetryAfter <= longestWait {

@@ -76,12 +76,12 @@ type rotorKey struct {
 	Keyed
 	model func() (llm.Model, error)
 
-	used     int       // number of the last use; 0 never
-	limits   int       // rate limits in a row
-	rests    time.Time // not used before
-	why      llm.Kind  // RateLimited or Billing
-	rejected bool
-	noted    int // errors so far
+	used      int       // number of the last use; 0 never
+	limits    int       // rate limits in a row
+	restUntil time.Time // not used before
+	why       llm.Kind  // RateLimited or Billing
+	rejected  bool
+	errors    int // errors so far
 }
 
 // Stream implements Model.
@@ -99,12 +99,12 @@ func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, 
 	tried := make([]bool, len(r.keys))
 	var last *llm.Error
 	for {
-		i, noted, wait := r.pick(req.SessionKey, tried)
+		i, errorsBefore, wait := r.pick(req.SessionKey, tried)
 		if i < 0 {
 			return r.exhausted(last, wait)
 		}
 		tried[i] = true
-		shown, done, err := r.try(ctx, i, noted, req, yield)
+		shown, done, err := r.try(ctx, i, errorsBefore, req, yield)
 		if done {
 			return nil
 		}
@@ -112,7 +112,7 @@ func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, 
 		if err != nil {
 			return err
 		}
-		news := r.note(ctx, i, e)
+		news := r.record(ctx, i, e)
 		if news && !yield(llm.Event{Kind: llm.Waiting, Text: r.rejection(i)}, nil) {
 			return nil
 		}
@@ -126,7 +126,7 @@ func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, 
 	}
 }
 
-func (r *rotor) try(ctx context.Context, i, noted int, req llm.Request, yield func(llm.Event, error) bool) (shown llm.EventKind, done bool, err error) {
+func (r *rotor) try(ctx context.Context, i, errorsBefore int, req llm.Request, yield func(llm.Event, error) bool) (shown llm.EventKind, done bool, err error) {
 	m, err := r.keys[i].model()
 	if err != nil {
 		if _, ok := errors.AsType[*llm.Error](err); !ok {
@@ -134,12 +134,12 @@ func (r *rotor) try(ctx context.Context, i, noted int, req llm.Request, yield fu
 		}
 		return 0, false, err
 	}
-	return relay(m.Stream(ctx, req), r.o.Provider, yield, func() { r.answered(i, req.SessionKey, noted) })
+	return relay(m.Stream(ctx, req), r.o.Provider, yield, func() { r.answered(i, req.SessionKey, errorsBefore) })
 }
 
 // pick chooses a key that was not tried yet, with the errors it had so far, or
 // -1 and the time until a rate-limited key is ready.
-func (r *rotor) pick(session string, tried []bool) (key, noted int, wait time.Duration) {
+func (r *rotor) pick(session string, tried []bool) (key, errorsBefore int, wait time.Duration) {
 	own, stuck := r.sticky.Get(session)
 	now := wall()
 	r.mu.Lock()
@@ -149,7 +149,7 @@ func (r *rotor) pick(session string, tried []bool) (key, noted int, wait time.Du
 		return than < 0 || !r.o.InOrder && r.keys[i].used < r.keys[than].used
 	}
 	for i, k := range r.keys {
-		switch left := k.rests.Sub(now); {
+		switch left := k.restUntil.Sub(now); {
 		case left > 0 && k.why == llm.RateLimited && !k.rejected:
 			if wait == 0 || left < wait {
 				wait = left
@@ -174,32 +174,32 @@ func (r *rotor) pick(session string, tried []bool) (key, noted int, wait time.Du
 	return -1, 0, wait
 }
 
-// use counts a use and tells how many errors the key had. The caller holds the
+// use counts a use and returns how many errors the key had. The caller holds the
 // lock.
-func (r *rotor) use(i int) (noted int) {
+func (r *rotor) use(i int) (errorsBefore int) {
 	r.uses++
 	r.keys[i].used = r.uses
-	return r.keys[i].noted
+	return r.keys[i].errors
 }
 
 // answered clears what is held against a key, unless something came up after
 // the call began that is answered now.
-func (r *rotor) answered(i int, session string, noted int) {
+func (r *rotor) answered(i int, session string, errorsBefore int) {
 	if session != "" {
 		r.sticky.Put(session, i)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if k := r.keys[i]; k.noted == noted {
+	if k := r.keys[i]; k.errors == errorsBefore {
 		k.limits = 0
-		k.rests = time.Time{}
+		k.restUntil = time.Time{}
 		k.rejected = false
 	}
 }
 
-// note records what an error says about a key; news means that it was rejected
+// record records what an error says about a key; news means that it was rejected
 // for the first time.
-func (r *rotor) note(ctx context.Context, i int, e *llm.Error) (news bool) {
+func (r *rotor) record(ctx context.Context, i int, e *llm.Error) (news bool) {
 	now := wall()
 	r.mu.Lock()
 	k := r.keys[i]
@@ -217,10 +217,10 @@ func (r *rotor) note(ctx context.Context, i int, e *llm.Error) (news bool) {
 		news = !k.rejected
 		k.rejected = true
 	}
-	if end := now.Add(min(rest, quiet)); rest > 0 && end.After(k.rests) { // of two calls the longer rest counts
-		k.rests, k.why = end, e.Kind
+	if end := now.Add(min(rest, quiet)); rest > 0 && end.After(k.restUntil) { // of two calls the longer rest counts
+		k.restUntil, k.why = end, e.Kind
 	}
-	k.noted++
+	k.errors++
 	r.mu.Unlock()
 	switch {
 	case news:
@@ -242,7 +242,7 @@ func (r *rotor) who() string {
 	return r.o.Provider
 }
 
-// exhausted is the error when no key is left to try. wait is the time until a
+// exhausted returns the error when no key is left to try. wait is the time until a
 // rate-limited key is ready, 0 if none is.
 func (r *rotor) exhausted(last *llm.Error, wait time.Duration) error {
 	switch {

@@ -206,10 +206,10 @@ func (q *line) leave() {
 
 // waiter is a request on its way through a limiter.
 type waiter struct {
-	began time.Time
-	told  time.Time // of the last notice
-	yield func(llm.Event, error) bool
-	left  bool // the caller stopped reading
+	began      time.Time
+	notifiedAt time.Time // of the last notice
+	yield      func(llm.Event, error) bool
+	left       bool // the caller stopped reading
 }
 
 // wait waits for ready and sends a notice after silentWait and then with every
@@ -217,8 +217,8 @@ type waiter struct {
 func wait[T any](ctx context.Context, w *waiter, ready <-chan T, what string) bool {
 	for {
 		due := w.began.Add(silentWait)
-		if !w.told.IsZero() {
-			due = w.told.Add(heartbeat)
+		if !w.notifiedAt.IsZero() {
+			due = w.notifiedAt.Add(heartbeat)
 		}
 		t := time.NewTimer(time.Until(due))
 		select {
@@ -230,7 +230,7 @@ func wait[T any](ctx context.Context, w *waiter, ready <-chan T, what string) bo
 			return ctx.Err() == nil
 		case <-t.C:
 		}
-		w.told = time.Now()
+		w.notifiedAt = time.Now()
 		text := fmt.Sprintf("Waiting for %s, %d s so far.", what, int(time.Since(w.began).Round(time.Second)/time.Second))
 		if !w.yield(llm.Event{Kind: llm.Waiting, Text: text, Brief: true}, nil) {
 			w.left = true

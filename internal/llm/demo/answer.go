@@ -23,7 +23,7 @@ const (
 // real model, and what works right now.
 func (t *turn) introduction() string {
 	if t.page {
-		return t.say(
+		return t.localize(
 			`I am the built-in demo model, not an AI; I know only a few phrasings (ask "what can you do?"). `+
 				"To add a real model, open [Set up a model](#/setup): a key of a provider, a sign-in, or a server on your own machine. Then ask again.",
 			"我是内置的演示模型，不是 AI，只听得懂几种固定说法（问“你能做什么？”可以看到）。要接入真正的模型，请打开[设置模型](#/setup)：服务商的密钥、登录，或本机的服务器。然后再问我一次。")
@@ -66,75 +66,75 @@ func suggestions() []suggestion {
 // are offered.
 func (t *turn) abilities() string {
 	var b strings.Builder
-	b.WriteString(t.say(
+	b.WriteString(t.localize(
 		"I am the built-in demo model, not an AI, but the tools I call are real. Try:\n\n",
 		"我是内置的演示模型，不是 AI，但我调用的工具是真的。可以试试：\n\n"))
 	for _, s := range suggestions() {
 		if !slices.ContainsFunc(s.tools, func(name string) bool { return !t.offered(name) }) {
-			b.WriteString("- " + t.say(s.english, s.chinese) + "\n")
+			b.WriteString("- " + t.localize(s.english, s.chinese) + "\n")
 		}
 	}
 	if t.page {
-		b.WriteString(t.say(
+		b.WriteString(t.localize(
 			"\nJoin two with \"then\". For a real model open [Set up a model](#/setup).",
 			"\n用“然后”可以连着做两件事。要用真正的模型，请打开[设置模型](#/setup)。"))
 		return b.String()
 	}
-	b.WriteString(t.say(
+	b.WriteString(t.localize(
 		"\nJoin two with \"then\". For a real model set a key such as ANTHROPIC_API_KEY, start a local server such as Ollama, or run: nanobot onboard",
 		"\n用“然后”可以连着做两件事。要用真正的模型：设置密钥（如 ANTHROPIC_API_KEY）、启动本机模型（如 Ollama），或运行：nanobot onboard"))
 	return b.String()
 }
 
-// tell reports the finished steps in plain words with their real results.
+// summary describes the finished steps in plain words with their real results.
 // asked is how many steps the user wanted.
-func (t *turn) tell(done []report, asked int) string {
+func (t *turn) summary(done []report, asked int) string {
 	var parts []string
 	for _, r := range done {
-		parts = append(parts, t.tellOne(r))
+		parts = append(parts, t.describe(r))
 	}
 	if left := asked - len(done); left > 0 {
-		parts = append(parts, fmt.Sprintf(t.say("I stopped here; %d more not done.", "到此为止，还有 %d 步没做。"), left))
+		parts = append(parts, fmt.Sprintf(t.localize("I stopped here; %d more not done.", "到此为止，还有 %d 步没做。"), left))
 	}
-	parts = append(parts, t.say("("+notAI+")", "（"+notAIzh+"）"))
+	parts = append(parts, t.localize("("+notAI+")", "（"+notAIzh+"）"))
 	return strings.Join(parts, "\n\n")
 }
 
-func (t *turn) tellOne(r report) string {
+func (t *turn) describe(r report) string {
 	st := r.step
 	if r.missing != "" {
-		return fmt.Sprintf(t.say("I cannot do that here: the tool %s is not available.", "这里做不到：没有工具 %s。"), r.missing)
+		return fmt.Sprintf(t.localize("I cannot do that here: the tool %s is not available.", "这里做不到：没有工具 %s。"), r.missing)
 	}
 	said := plainResult(st.act, r.outcome.text)
 	if r.outcome.failed {
-		return t.say("That did not work: ", "没有成功：") + plainError(said)
+		return t.localize("That did not work: ", "没有成功：") + plainError(said)
 	}
 	result := "\n\n" + quote(said)
 	if said == "" {
-		result = "\n\n" + t.say("(nothing)", "（没有内容）")
+		result = "\n\n" + t.localize("(nothing)", "（没有内容）")
 	}
 	switch st.act {
 	case actList:
 		if st.path == "." {
-			return t.say("In this folder there is:", "当前文件夹里有：") + result
+			return t.localize("In this folder there is:", "当前文件夹里有：") + result
 		}
-		return fmt.Sprintf(t.say("In %s there is:", "%s 里有："), st.path) + result
+		return fmt.Sprintf(t.localize("In %s there is:", "%s 里有："), st.path) + result
 	case actRead:
-		return fmt.Sprintf(t.say("%s says:", "%s 的内容："), st.path) + result
+		return fmt.Sprintf(t.localize("%s says:", "%s 的内容："), st.path) + result
 	case actWrite:
-		return fmt.Sprintf(t.say("Written to %s:", "已写入 %s："), st.path) + result
+		return fmt.Sprintf(t.localize("Written to %s:", "已写入 %s："), st.path) + result
 	case actSearch:
-		return fmt.Sprintf(t.say("Searching for %q gave:", "搜索“%s”的结果："), st.text) + result
+		return fmt.Sprintf(t.localize("Searching for %q gave:", "搜索“%s”的结果："), st.text) + result
 	case actRun:
-		return fmt.Sprintf(t.say("The command `%s` gave:", "命令 `%s` 的输出："), st.text) + result
+		return fmt.Sprintf(t.localize("The command `%s` gave:", "命令 `%s` 的输出："), st.text) + result
 	case actNote:
-		return fmt.Sprintf(t.say("Noted: %s", "记下了：%s"), st.text) + result
+		return fmt.Sprintf(t.localize("Noted: %s", "记下了：%s"), st.text) + result
 	default:
 		return strings.TrimSpace(result)
 	}
 }
 
-// plainResult is the result of a tool without what only a model can use: notes
+// plainResult returns the result of a tool without what only a model can use: notes
 // in brackets, numbers of lines, labels.
 func plainResult(act action, s string) string {
 	if i := strings.LastIndex(s, "Exit code: "); act == actRun && i >= 0 {
@@ -165,7 +165,7 @@ func aside(act action, l string) bool {
 		act == actRead && strings.HasPrefix(l, "(") // how to read on
 }
 
-// unnumbered is a line without the number that read_file and grep put before
+// unnumbered returns a line without the number that read_file and grep put before
 // it.
 func unnumbered(l string) string {
 	rest := strings.TrimLeft(strings.TrimPrefix(l, ">"), " ")
@@ -179,7 +179,7 @@ func unnumbered(l string) string {
 	return l
 }
 
-// plainError is the first sentence of an error; what follows tells a model what
+// plainError returns the first sentence of an error; what follows tells a model what
 // to do.
 func plainError(s string) string {
 	s, _, _ = strings.Cut(strings.TrimPrefix(s, "Error: "), "\n")

@@ -153,7 +153,7 @@ func wordLen(s string) int {
 	return len(s)
 }
 
-// firstWords is the longest run of at most n leading words.
+// firstWords returns the longest run of at most n leading words.
 func firstWords(s string, n int) string {
 	end := 0
 	for w := range words(s) {
@@ -193,10 +193,10 @@ func (m *model) decide(req llm.Request) reply {
 	}
 	steps := parse(said)
 	if len(steps) == 0 {
-		return reply{thought: t.say("No phrase I know matches.", "没有匹配的说法。"), text: t.introduction()}
+		return reply{thought: t.localize("No phrase I know matches.", "没有匹配的说法。"), text: t.introduction()}
 	}
 	if steps[0].act == actHelp {
-		return reply{thought: t.say("The user asks what I can do.", "用户问我能做什么。"), text: t.abilities()}
+		return reply{thought: t.localize("The user asks what I can do.", "用户问我能做什么。"), text: t.abilities()}
 	}
 	return t.work(steps)
 }

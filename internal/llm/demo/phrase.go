@@ -81,7 +81,7 @@ const (
 	name      = `\.*[^\s.?!。？！'"“‘「『` + "`" + `]\S*?`
 )
 
-// wordings are the parts of patterns in braces.
+// wordings returns the parts of patterns in braces.
 func wordings() *strings.Replacer {
 	return strings.NewReplacer(
 		`{quote}`, `(?P<quote>`+quotation+`)`,

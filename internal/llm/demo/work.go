@@ -22,8 +22,8 @@ type turn struct {
 	outcomes []outcome
 }
 
-// say picks the user's language.
-func (t *turn) say(en, zh string) string {
+// localize returns the text in the user's language.
+func (t *turn) localize(en, zh string) string {
 	if t.zh {
 		return zh
 	}
@@ -65,7 +65,7 @@ func (t *turn) work(steps []step) reply {
 			break
 		}
 	}
-	return reply{thought: t.say("I have the result, so I report it.", "结果已经拿到，我来汇报。"), text: t.tell(done, len(steps))}
+	return reply{thought: t.localize("I have the result, so I report it.", "结果已经拿到，我来汇报。"), text: t.summary(done, len(steps))}
 }
 
 // argument is a named parameter of a call, in the order it is written.
@@ -74,7 +74,7 @@ type argument struct {
 	value any
 }
 
-// callFor is the call a step needs after the outcomes it already has; an empty
+// callFor returns the call a step needs after the outcomes it already has; an empty
 // name means the step is complete.
 func (t *turn) callFor(st step, made []outcome) (string, []argument) {
 	if st.act == actNote {
@@ -137,7 +137,7 @@ func (t *turn) noteCall(st step, made []outcome) (string, []argument) {
 	}
 }
 
-// singleNote is the file of one note, where the usual file cannot be used.
+// singleNote returns the file of one note, where the usual file cannot be used.
 func (t *turn) singleNote(note string) string {
 	h := fnv.New32a()
 	h.Write([]byte(note))
@@ -185,7 +185,7 @@ func (t *turn) call(name string, args []argument) reply {
 
 func (t *turn) callRaw(name, args string) reply {
 	return reply{
-		thought: fmt.Sprintf(t.say("This needs the tool %s.", "这需要用工具 %s。"), name),
+		thought: fmt.Sprintf(t.localize("This needs the tool %s.", "这需要用工具 %s。"), name),
 		calls:   []llm.ToolCall{{ID: callID(t.req, name, args), Name: name, Arguments: args}},
 	}
 }

@@ -219,7 +219,7 @@ func (r *reservations) forgetOther(name string) {
 
 // read reads on in the log of another process and reports whether there was more.
 func (o *other) read(ctx context.Context) (changed bool) {
-	info, change, err := o.seen.Look(ctx, o.log)
+	info, change, err := o.seen.Inspect(ctx, o.log)
 	if err != nil || change == store.Same {
 		return false
 	}

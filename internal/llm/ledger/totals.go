@@ -184,7 +184,7 @@ func (l *Ledger) readOn(at time.Time) error {
 	if err != nil {
 		return err
 	}
-	look := l.seen.Look
+	look := l.seen.Inspect
 	if l.seen.ID == "" || l.seen.At != l.sums.Offset {
 		l.seen = store.Cursor{At: l.sums.Offset, Tail: l.sums.Tail}
 		look = l.seen.Resume

@@ -78,7 +78,7 @@ func (s Setup) IdleTimeout() time.Duration {
 	return d
 }
 
-// Quirks are those of the brand.
+// Quirks returns those of the brand.
 func (s Setup) Quirks() wire.Quirks {
 	r, _ := catalog.Lookup(s.Brand) // without a brand there are none
 	return r.Quirks

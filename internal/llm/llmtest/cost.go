@@ -48,7 +48,7 @@ func costRequest() llm.Request {
 	}
 }
 
-// longReply is an answer of n pieces: text, and the arguments of a call.
+// longReply returns an answer of n pieces: text, and the arguments of a call.
 func longReply(n int) StreamReply {
 	args := slices.Repeat([]string{`x\n1`}, n/2)
 	return StreamReply{

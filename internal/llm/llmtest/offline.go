@@ -142,7 +142,7 @@ func (s *Server) Times() []time.Duration {
 	return out
 }
 
-// Host is the server's address without the path.
+// Host returns the server's address without the path.
 func (s *Server) Host() string {
 	u, err := url.Parse(s.URL)
 	if err != nil {

@@ -36,7 +36,7 @@ func parseSent(wire string, body []byte) ([]llm.Message, error) {
 			if wire == "bedr" {
 				b = fromConverse(b)
 			}
-			if err := takeBlock(b, &m, &results); err != nil {
+			if err := addBlock(b, &m, &results); err != nil {
 				return nil, err
 			}
 		}
@@ -67,8 +67,8 @@ func parseChat(o object) ([]llm.Message, error) {
 	return out, nil
 }
 
-// takeBlock puts a block of the Messages protocol where it belongs.
-func takeBlock(b object, m *llm.Message, results *[]llm.Message) error {
+// addBlock puts a block of the Messages protocol where it belongs.
+func addBlock(b object, m *llm.Message, results *[]llm.Message) error {
 	switch kind := b.text("type"); kind {
 	case "text", "image":
 		m.Content.Blocks = append(m.Content.Blocks, imageOrText(b))

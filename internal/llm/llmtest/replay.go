@@ -132,7 +132,7 @@ func (a Ask) apply(t *testing.T, req llm.Request, last *llm.Response) llm.Reques
 	return req
 }
 
-// stored is a message after a way through the session file.
+// stored returns a message after a way through the session file.
 func stored(t *testing.T, m llm.Message) llm.Message {
 	t.Helper()
 	line, err := json.Marshal(m)
@@ -166,7 +166,7 @@ func (a Ask) ask(t *testing.T, m llm.Model, req llm.Request) result {
 		return func(yield func(llm.Event, error) bool) {
 			for ev, err := range m.Stream(ctx, req) {
 				if err == nil {
-					r.note(ev)
+					r.record(ev)
 				}
 				if a.Cancel && ev.Kind == llm.TextDelta {
 					cancel()
@@ -181,7 +181,7 @@ func (a Ask) ask(t *testing.T, m llm.Model, req llm.Request) result {
 	return r
 }
 
-func (r *result) note(ev llm.Event) {
+func (r *result) record(ev llm.Event) {
 	k := map[llm.EventKind]string{llm.TextDelta: "T", llm.ReasoningDelta: "t", llm.Waiting: "W", llm.Restarted: "R", llm.Done: "D"}[ev.Kind]
 	if ev.Kind == llm.Waiting {
 		r.waits = append(r.waits, ev.Text)

@@ -144,7 +144,7 @@ func (r *StreamReply) responses() string {
 			u.Prompt, u.Cached, u.Completion, u.Reasoning, u.Prompt+u.Completion)
 	}
 	status, details := "completed", "null"
-	switch r.finish() {
+	switch r.finishReason() {
 	case llm.FinishLength:
 		status, details = "incomplete", `{"reason":"max_output_tokens"}`
 	case llm.FinishFilter:
@@ -196,7 +196,7 @@ func checkResponses(h http.Header, body []byte) error {
 			return fmt.Errorf("input[%d]: %w", i, err)
 		}
 	}
-	return c.end()
+	return c.checkEnd()
 }
 
 func checkResponsesTools(o object) error {
@@ -380,7 +380,7 @@ func (c *inputCheck) result(it object) error {
 	return checkParts(parts, "input_")
 }
 
-func (c *inputCheck) end() error {
+func (c *inputCheck) checkEnd() error {
 	if id := unanswered(c.open); id != "" {
 		return fmt.Errorf("no tool output found for function call %q", id)
 	}

@@ -28,7 +28,7 @@ type Keeps struct {
 	Moves []string
 }
 
-// KeepsOf is the table of what each wire may keep.
+// KeepsOf returns the table of what each wire may keep.
 func KeepsOf(wire string) Keeps {
 	return map[string]Keeps{
 		"chat": {Reasoning: true, Details: true, Names: true, Links: true, Moves: []string{"Image from the result of", "(the image follows)"}},
@@ -189,7 +189,7 @@ func (k Keeps) facts(msgs []llm.Message) map[string][]string {
 	return out
 }
 
-// words is the text of a content without what a wire says about pictures.
+// words returns the text of a content without what a wire says about pictures.
 func (k Keeps) words(c llm.Content) string {
 	var lines []string
 	for _, b := range append([]llm.Block{{Type: "text", Text: c.Text}}, c.Blocks...) {
@@ -211,7 +211,7 @@ func (k Keeps) words(c llm.Content) string {
 	return strings.Join(lines, "\n")
 }
 
-// hiddenPart is the vendor's own item inside a stored thought, if it is one.
+// hiddenPart returns the vendor's own item inside a stored thought, if it is one.
 func hiddenPart(raw json.RawMessage) json.RawMessage {
 	var w struct{ Item json.RawMessage }
 	if json.Unmarshal(raw, &w) == nil && len(w.Item) > 0 {

@@ -136,7 +136,7 @@ func (s *Script) Left() int {
 	return len(s.steps)
 }
 
-// Peak is the largest number of requests that ran at the same time.
+// Peak returns the largest number of requests that ran at the same time.
 func (s *Script) Peak() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Script) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 			yield(llm.Event{}, err)
 			return
 		}
-		step, err := s.take(req)
+		step, err := s.nextStep(req)
 		defer func() {
 			s.mu.Lock()
 			s.active--
@@ -164,8 +164,8 @@ func (s *Script) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 	}
 }
 
-// take records the request and picks its step.
-func (s *Script) take(req llm.Request) (Step, error) {
+// nextStep records the request and picks its step.
+func (s *Script) nextStep(req llm.Request) (Step, error) {
 	req.Messages = slices.Clone(req.Messages)
 	req.Tools = slices.Clone(req.Tools)
 	s.mu.Lock()

@@ -52,7 +52,7 @@ func js(v any) string {
 	return string(b)
 }
 
-func (r *StreamReply) finish() llm.Finish {
+func (r *StreamReply) finishReason() llm.Finish {
 	switch {
 	case r.Finish != "":
 		return r.Finish
@@ -87,7 +87,7 @@ func (r *StreamReply) chat() []string {
 	case r.Cut || r.Hold != nil:
 		return ev
 	}
-	ev = append(ev, fmt.Sprintf(`{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":%s}]}`, js(r.finish())))
+	ev = append(ev, fmt.Sprintf(`{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":%s}]}`, js(r.finishReason())))
 	if u := r.Usage; u != (llm.Usage{}) {
 		ev = append(ev, fmt.Sprintf(`{"id":"c1","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`,
 			u.Prompt, u.Completion, u.Prompt+u.Completion, u.Cached))
@@ -142,7 +142,7 @@ func (r *StreamReply) messages() string {
 	case r.Cut || r.Hold != nil:
 		return out.String()
 	}
-	event("message_delta", `{"type":"message_delta","delta":{"stop_reason":%s},"usage":{"output_tokens":%d}}`, js(stopReason(r.finish())), u.Completion)
+	event("message_delta", `{"type":"message_delta","delta":{"stop_reason":%s},"usage":{"output_tokens":%d}}`, js(stopReason(r.finishReason())), u.Completion)
 	event("message_stop", `{"type":"message_stop"}`)
 	return out.String()
 }

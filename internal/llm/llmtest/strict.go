@@ -108,7 +108,7 @@ type chatRules struct {
 	shortIDs bool   // ids of calls are nine letters or digits
 }
 
-// brandRules are the rules of vendors that refuse what they do not know; for
+// brandRules returns the rules of vendors that refuse what they do not know; for
 // all others, what any of them takes.
 func brandRules(brand string) chatRules {
 	const shared = "model messages stream stream_options max_tokens temperature top_p reasoning_effort tools tool_choice metadata "

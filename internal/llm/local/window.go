@@ -21,7 +21,7 @@ type Window struct {
 	Max    int  // what the model could have
 }
 
-// Usable is the window to plan with: the loaded one, else the largest.
+// Usable returns the window to plan with: the loaded one, else the largest.
 func (w Window) Usable() int {
 	if w.Loaded > 0 {
 		return w.Loaded
@@ -140,7 +140,7 @@ func (p probe) ollamaWindow(ctx context.Context, model string) Window {
 	return win
 }
 
-// tagged is a model's full name: Ollama adds a tag to a name without one.
+// tagged returns a model's full name: Ollama adds a tag to a name without one.
 func tagged(model string) string {
 	if model != "" && !strings.Contains(model[strings.LastIndexByte(model, '/')+1:], ":") {
 		return model + ":latest"
@@ -247,7 +247,7 @@ func (p probe) post(ctx context.Context, path string, body, v any) bool {
 	return p.do(req, v)
 }
 
-// Truncation is the warning for a prompt, its answer included, of about needed
+// Truncation returns the warning for a prompt, its answer included, of about needed
 // tokens that the server will cut without saying so; "" when it fits, the
 // window is not known, or the server reports an error instead of cutting.
 func Truncation(w Window, model string, needed int) string {

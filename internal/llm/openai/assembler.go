@@ -337,7 +337,7 @@ func (a *assembler) count() llm.Usage {
 	return llm.Usage{Prompt: a.sent / 4, Completion: (n + 3) / 4, Estimated: true}
 }
 
-// reason settles why the answer ended. Gateways rewrite the reason of an
+// reason decides why the answer ended. Gateways rewrite the reason of an
 // answer that hit the token limit; cut arguments, or nothing said after the
 // whole budget was used, give it away.
 func (a *assembler) reason(calls []llm.ToolCall, u llm.Usage) llm.Finish {

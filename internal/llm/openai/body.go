@@ -27,7 +27,7 @@ func (d *driver) encode(ctx context.Context, req llm.Request) ([]byte, *draft) {
 	if e.mark || d.o.Quirks.ShortIDs || req.SessionKey == "" || d.extra.Has("messages") {
 		return d.whole(ctx, &e, req, a), nil
 	}
-	dr := d.drafts.take(req.SessionKey)
+	dr := d.drafts.acquire(req.SessionKey)
 	if b, ok := dr.extend(&e, d.opening(&e, req, a), req.Messages); ok {
 		return b, dr
 	}
@@ -123,11 +123,11 @@ func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *wire.Body {
 			w.Field("tool_choice", func(b []byte) []byte { return toolChoice(b, req.ToolChoice) })
 		}
 	}
-	w.Rest("tools", "messages")
+	w.Extra("tools", "messages")
 	if len(req.Tools) > 0 {
 		w.Field("tools", func(b []byte) []byte { return e.tools(b, req.Tools) })
 	} else {
-		w.Rest("messages")
+		w.Extra("messages")
 	}
 	return w
 }

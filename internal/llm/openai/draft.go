@@ -27,7 +27,7 @@ type draft struct {
 	buf     []byte        // head and msgs, without the end of the list
 }
 
-// drafts keeps the newest few. A draft is out of the list while it is in use.
+// drafts caches the newest few. A draft is out of the list while it is in use.
 type drafts struct {
 	mu   sync.Mutex
 	list []*draft // newest last
@@ -35,7 +35,8 @@ type drafts struct {
 	free [][]byte // buffers of drafts that were dropped
 }
 
-func (ds *drafts) take(session string) *draft {
+// acquire removes the draft of a session from the list, or makes an empty one.
+func (ds *drafts) acquire(session string) *draft {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	i := slices.IndexFunc(ds.list, func(d *draft) bool { return d.session == session })
@@ -49,7 +50,8 @@ func (ds *drafts) take(session string) *draft {
 	return ds.remove(i)
 }
 
-func (ds *drafts) put(d *draft) {
+// release puts a draft back, the newest last, unless it is too large to hold.
+func (ds *drafts) release(d *draft) {
 	if d == nil || cap(d.buf) > maxDraftBytes || d.session == "" {
 		return
 	}
@@ -168,7 +170,12 @@ func sound(msgs []llm.Message, from int) bool {
 			calls, prev = calls[1:], m.Role
 			continue
 		}
-		if len(calls) > 0 || m.Role == prev || m.Role != llm.User && m.Role != llm.Assistant || prev == "" && m.Role == llm.Assistant {
+		switch {
+		case len(calls) > 0, m.Role == prev:
+			return false
+		case m.Role != llm.User && m.Role != llm.Assistant:
+			return false
+		case prev == "" && m.Role == llm.Assistant:
 			return false
 		}
 		for j, c := range m.ToolCalls {

@@ -38,7 +38,7 @@ func TestDraftEqualsFreshEncoding(t *testing.T) {
 			}
 			got = slices.Clone(got)
 			if r.IntN(5) > 0 { // sometimes the request failed and the draft is lost
-				cached.drafts.put(d)
+				cached.drafts.release(d)
 			}
 			req.SessionKey = ""
 			want, _ := fresh.encode(t.Context(), req)
@@ -85,7 +85,7 @@ func TestDraftsAreBounded(t *testing.T) {
 	hold := func(i int, text string) {
 		req := llm.Request{SessionKey: fmt.Sprint(i), Messages: []llm.Message{{Role: llm.User, Content: llm.Text(text)}}}
 		_, dr := d.encode(t.Context(), req)
-		d.drafts.put(dr)
+		d.drafts.release(dr)
 		bytes := 0
 		for _, dr := range d.drafts.list {
 			bytes += cap(dr.buf)

@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
-// slug is a model's own name: lower case, without vendor prefix and tag.
+// slug returns a model's own name: lower case, without vendor prefix and tag.
 func slug(model string) string {
 	s := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	s, _, _ = strings.Cut(s, ":")
@@ -103,7 +103,7 @@ func wireEffort(effort, s string, row wire.Quirks) string {
 	return effort
 }
 
-// modelStyle is the thinking switch a model has wherever it is served.
+// modelStyle returns the thinking switch a model has wherever it is served.
 func modelStyle(s string) wire.ThinkingStyle {
 	switch s {
 	case "kimi-k2.5", "kimi-k2.6", "kimi-k2.7", "kimi-k2.7-code", "kimi-k2.7-code-highspeed", "k2.6-code-preview",

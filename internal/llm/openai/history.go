@@ -129,7 +129,7 @@ func liftImages(r llm.Message, images []llm.Block) (llm.Content, []llm.Block) {
 	return llm.Content{Blocks: rest}, images
 }
 
-// callID is the id a vendor accepts for an existing one, "" if there is none.
+// callID returns the id a vendor accepts for an existing one, "" if there is none.
 func (d *driver) callID(id string) string {
 	id, _, _ = strings.Cut(id, "|") // the Responses wire joins two ids; this one allows 40 characters
 	if id == "" || !d.o.Quirks.ShortIDs || len(id) == 9 && strings.IndexFunc(id, func(r rune) bool {

@@ -151,7 +151,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	}
 	a.emit = func(ev llm.Event) error {
 		if ev.Kind == llm.Done && sent.Load() { // only then is the buffer ours again
-			d.drafts.put(draft)
+			d.drafts.release(draft)
 		}
 		return emit(ev)
 	}

@@ -63,21 +63,21 @@ func (o *ordinary) decode(data []byte) bool {
 
 // object reads an object, handing each key to member, which reads its value.
 func (o *ordinary) object(member func(key []byte) bool) bool {
-	if !o.take('{') {
+	if !o.accept('{') {
 		return false
 	}
-	if o.take('}') {
+	if o.accept('}') {
 		return true
 	}
 	for {
 		key, ok := o.string()
-		if !ok || !o.take(':') || !member(key[1:len(key)-1]) {
+		if !ok || !o.accept(':') || !member(key[1:len(key)-1]) {
 			return false
 		}
-		if o.take('}') {
+		if o.accept('}') {
 			return true
 		}
-		if !o.take(',') {
+		if !o.accept(',') {
 			return false
 		}
 	}
@@ -111,7 +111,7 @@ func (o *ordinary) top(key []byte) bool {
 	case keyUsage:
 		return o.null()
 	case keyChoices:
-		if !o.take('[') || !o.object(o.choice) || !o.take(']') {
+		if !o.accept('[') || !o.object(o.choice) || !o.accept(']') {
 			return false
 		}
 		o.chunk.Choices = o.choices[:]
@@ -189,7 +189,7 @@ func (o *ordinary) member(key []byte) bool {
 		if o.peek() == 'n' {
 			return o.null()
 		}
-		if !o.take('[') || !o.object(o.call) || !o.take(']') {
+		if !o.accept('[') || !o.object(o.call) || !o.accept(']') {
 			return false
 		}
 		o.delta.ToolCalls = o.calls[:]
@@ -274,7 +274,7 @@ func (o *ordinary) peek() byte {
 	return o.data[o.pos]
 }
 
-func (o *ordinary) take(c byte) bool {
+func (o *ordinary) accept(c byte) bool {
 	if o.peek() != c {
 		return false
 	}
@@ -354,7 +354,7 @@ func (o *ordinary) string() ([]byte, bool) {
 	return nil, false
 }
 
-// unescaped is the character that an escape stands for, 0 if it is not simple.
+// unescaped returns the character that an escape stands for, 0 if it is not simple.
 func unescaped(c byte) byte {
 	switch c {
 	case '"', '\\', '/':

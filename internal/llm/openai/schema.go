@@ -9,7 +9,7 @@ import (
 // maxSchemaDepth bounds simplified schemas; deeper parts accept anything.
 const maxSchemaDepth = 24
 
-// schema is a tool's parameter schema in the form the vendor takes.
+// schema returns a tool's parameter schema in the form the vendor takes.
 func (d *driver) schema(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage(`{"type":"object","properties":{}}`)

@@ -90,7 +90,7 @@ func (a *assembler) whole(data []byte) error {
 	if data[0] != '{' || decode(data, r) != nil || present(r.Error) || r.Status == "" && r.Output == nil && r.OutputText == "" {
 		return a.d.classify.Response(http.StatusOK, a.header, data)
 	}
-	if err := a.end(r); err != nil {
+	if err := a.close(r); err != nil {
 		return err
 	}
 	return a.complete()
@@ -122,7 +122,7 @@ func (a *assembler) event(ctx context.Context, name string, data []byte) error {
 		if ev.Response.Status == "" {
 			ev.Response.Status = strings.TrimPrefix(ev.Type, "response.")
 		}
-		return a.end(ev.Response)
+		return a.close(ev.Response)
 	case "error", "response.error":
 		return a.d.classify.Response(0, a.header, data)
 	}
@@ -141,15 +141,15 @@ func (a *assembler) piece(ev *event) error {
 	case "response.output_item.done":
 		return a.item(a.out.find(ev.OutputIndex, itemID(ev.Item)), ev.Item)
 	case "response.output_text.delta":
-		return a.say(a.at(ev), ev.ContentIndex, textOf(ev.Delta), false)
+		return a.addText(a.at(ev), ev.ContentIndex, textOf(ev.Delta), false)
 	case "response.output_text.done":
-		return a.say(a.at(ev), ev.ContentIndex, ev.Text, true)
+		return a.addText(a.at(ev), ev.ContentIndex, ev.Text, true)
 	case "response.refusal.delta":
 		a.refused = true
-		return a.say(a.at(ev), ev.ContentIndex, textOf(ev.Delta), false)
+		return a.addText(a.at(ev), ev.ContentIndex, textOf(ev.Delta), false)
 	case "response.refusal.done":
 		a.refused = true
-		return a.say(a.at(ev), ev.ContentIndex, ev.Refusal, true)
+		return a.addText(a.at(ev), ev.ContentIndex, ev.Refusal, true)
 	case "response.reasoning_summary_text.delta":
 		return a.think(a.at(ev), ev.SummaryIndex, textOf(ev.Delta), false)
 	case "response.reasoning_summary_text.done":
@@ -185,9 +185,9 @@ const rawThought = -1
 
 func (a *assembler) at(ev *event) *output { return a.out.find(ev.OutputIndex, ev.ItemID) }
 
-// say adds text to a part of a message; whole means that s is the complete
+// addText adds text to a part of a message; whole means that s is the complete
 // part, of which only what is missing is added.
-func (a *assembler) say(o *output, index int, s string, whole bool) error {
+func (a *assembler) addText(o *output, index int, s string, whole bool) error {
 	s = o.part(index).add(s, whole)
 	if s == "" {
 		return nil
@@ -236,7 +236,7 @@ func (a *assembler) item(o *output, raw json.RawMessage) error {
 				a.refused = true
 				s = p.Refusal
 			}
-			if err := a.say(o, i, s, true); err != nil {
+			if err := a.addText(o, i, s, true); err != nil {
 				return err
 			}
 		}
@@ -262,7 +262,7 @@ func (a *assembler) item(o *output, raw json.RawMessage) error {
 			}
 		}
 	}
-	o.keep(it, raw)
+	o.hold(it, raw)
 	return nil
 }
 
@@ -271,10 +271,10 @@ const webSearch = "web_search_call"
 
 // hosted tells of a search, once for its beginning and once for its end.
 func (a *assembler) hosted(o *output, it item, phase string) error {
-	if it.Type != webSearch || o.told == phase || o.told == "end" || o.told == "error" {
+	if it.Type != webSearch || o.announced == phase || o.announced == "end" || o.announced == "error" {
 		return nil
 	}
-	o.told = phase
+	o.announced = phase
 	queries := it.Action.Queries
 	if len(queries) == 0 && it.Action.Query != "" {
 		queries = []string{it.Action.Query}
@@ -297,9 +297,9 @@ func (a *assembler) write(o *output, piece string) error {
 	return a.emit(llm.Event{Kind: llm.ToolDelta, Text: piece, Tool: &llm.ToolPart{ID: id, Name: o.name, Index: slices.Index(a.out.list, o)}})
 }
 
-// end takes the final state of the answer: items that were never announced
+// close applies the final state of the answer: items that were never announced
 // are used, a failure becomes an error.
-func (a *assembler) end(r *reply) error {
+func (a *assembler) close(r *reply) error {
 	switch r.Status {
 	case "failed", "cancelled":
 		raw := []byte(`{"error":{"code":"server_error","message":"the model server gave the answer up"}}`)
@@ -314,7 +314,7 @@ func (a *assembler) end(r *reply) error {
 		}
 	}
 	if a.text.Len() == 0 && r.OutputText != "" {
-		if err := a.say(a.out.find(nowhere, ""), 0, r.OutputText, true); err != nil {
+		if err := a.addText(a.out.find(nowhere, ""), 0, r.OutputText, true); err != nil {
 			return err
 		}
 	}
@@ -325,7 +325,7 @@ func (a *assembler) end(r *reply) error {
 // complete builds the response and emits it.
 func (a *assembler) complete() error {
 	calls := a.out.calls()
-	finish := a.finish(calls)
+	finish := a.finishReason(calls)
 	if len(a.out.list) == 0 && finish == llm.FinishStop {
 		return a.failure(llm.Empty, "the server sent an empty answer")
 	}
@@ -340,8 +340,8 @@ func (a *assembler) complete() error {
 	}})
 }
 
-// finish settles why the answer ended.
-func (a *assembler) finish(calls []llm.ToolCall) llm.Finish {
+// finishReason returns why the answer ended.
+func (a *assembler) finishReason(calls []llm.ToolCall) llm.Finish {
 	if a.final.Status == "incomplete" {
 		if a.final.Incomplete.Reason == "content_filter" {
 			return llm.FinishFilter

@@ -264,7 +264,7 @@ func (d *driver) reasoning(model, effort string, a adaptations) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// slug is a model's own name: lower case, without vendor prefix.
+// slug returns a model's own name: lower case, without vendor prefix.
 func slug(model string) string {
 	return strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 }

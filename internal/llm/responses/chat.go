@@ -77,7 +77,7 @@ func (m *withChat) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Ev
 // instead; nil means that the caller has had everything.
 func (m *withChat) try(ctx context.Context, req llm.Request, key string, yield func(llm.Event, error) bool) *llm.Error {
 	verdict := undecided
-	defer func() { m.settle(key, verdict) }()
+	defer func() { m.recordVerdict(key, verdict) }()
 	started := false
 	for ev, err := range m.resp.Stream(ctx, req) {
 		if e, ok := errors.AsType[*llm.Error](err); ok && !started && aboutProtocol(e) {
@@ -118,8 +118,8 @@ const (
 	failed
 )
 
-// settle records how a request ended.
-func (m *withChat) settle(key string, v verdict) {
+// recordVerdict records how a request ended.
+func (m *withChat) recordVerdict(key string, v verdict) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.circuits[key]

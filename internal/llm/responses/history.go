@@ -213,7 +213,7 @@ func (e *encoder) pair(m *llm.Message, results []llm.Message) []pairing {
 	return pairs
 }
 
-// callID is the part of a canonical id that joins a call and its result, in
+// callID returns the part of a canonical id that joins a call and its result, in
 // the form the protocol takes.
 func callID(id string) string {
 	id, _, _ = strings.Cut(id, "|")
@@ -281,7 +281,7 @@ func (e *encoder) results(pairs []pairing, results []llm.Message) {
 	}
 }
 
-// flat is a content as one text.
+// flat returns a content as one text.
 func flat(c llm.Content) string {
 	if c.Blocks == nil {
 		return c.Text

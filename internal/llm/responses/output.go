@@ -12,16 +12,16 @@ import (
 
 // output is one item of the answer while it is being put together.
 type output struct {
-	index    int // place in the output, or nowhere
-	id       string
-	kind     string
-	callID   string
-	name     string
-	args     strings.Builder
-	parts    map[int]*partText
-	thoughts map[int]*partText
-	raw      json.RawMessage // the item as it came, if it is to be sent back
-	told     string          // phase of a hosted tool that was told
+	index     int // place in the output, or nowhere
+	id        string
+	kind      string
+	callID    string
+	name      string
+	args      strings.Builder
+	parts     map[int]*partText
+	thoughts  map[int]*partText
+	raw       json.RawMessage // the item as it came, if it is to be sent back
+	announced string          // phase of a hosted tool that was told
 }
 
 // partText holds what was shown of one part of an item.
@@ -81,9 +81,9 @@ func (o *output) setArguments(raw json.RawMessage) {
 	}
 }
 
-// keep stores an item that its model wants back. Reasoning without its
+// hold stores an item that its model wants back. Reasoning without its
 // encrypted form would be a reference to something the server did not store.
-func (o *output) keep(it item, raw json.RawMessage) {
+func (o *output) hold(it item, raw json.RawMessage) {
 	switch it.Type {
 	case "", "message", "function_call", "image_generation_call":
 		return
@@ -113,7 +113,9 @@ func itemID(raw json.RawMessage) string {
 func (os *outputs) open(index int, raw json.RawMessage) *output {
 	id := itemID(raw)
 	for _, o := range os.list {
-		if index != nowhere && o.index == index && (o.id == id || o.id == "" || id == "") || id != "" && o.id == id {
+		sameID := id != "" && o.id == id
+		samePlace := index != nowhere && o.index == index
+		if sameID || samePlace && (o.id == "" || id == "") {
 			return o
 		}
 	}
@@ -163,8 +165,11 @@ func (os *outputs) match(place int, raw json.RawMessage) *output {
 		return os.list[i]
 	}
 	// Without places and ids the order must do.
-	if place < len(os.list) && it.ID == "" && os.list[place].index == nowhere && os.list[place].id == "" && (os.list[place].kind == it.Type || os.list[place].kind == "") {
-		return os.list[place]
+	if place < len(os.list) && it.ID == "" {
+		o := os.list[place]
+		if o.index == nowhere && o.id == "" && (o.kind == it.Type || o.kind == "") {
+			return o
+		}
 	}
 	return os.add(place, it.ID)
 }

@@ -77,13 +77,13 @@ func (c *codex) login(ctx context.Context, d Dialog) (token, error) {
 				Message: fmt.Sprintf("%v; end the program that uses port %d, or sign in with --device", err, c.port),
 			}
 		}
-		d.tell(Step{Note: fmt.Sprintf("Port %d cannot be used, so the browser cannot come back by itself.", c.port)})
+		d.notify(Step{Note: fmt.Sprintf("Port %d cannot be used, so the browser cannot come back by itself.", c.port)})
 	}
 	back := oauth.NewCallback("localhost", port, "/auth/callback")
 	back.BareCode = true
 	defer back.Serve(ctx, ls...)()
 	conf, verifier := c.config(back.Redirect()), oauth2.GenerateVerifier()
-	d.tell(Step{Paste: d.Pasted != nil, URL: conf.AuthCodeURL(
+	d.notify(Step{Paste: d.Pasted != nil, URL: conf.AuthCodeURL(
 		back.State(), oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("id_token_add_organizations", "true"),
 		oauth2.SetAuthURLParam("codex_cli_simplified_flow", "true"), oauth2.SetAuthURLParam("originator", "nanobot"),
 	)})
@@ -91,7 +91,7 @@ func (c *codex) login(ctx context.Context, d Dialog) (token, error) {
 	limit := cmp.Or(max(d.Wait, 0), 2*time.Minute)
 	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	code, err := back.Wait(wait, d.Pasted, func(note string) { d.tell(Step{Note: note, Paste: true}) })
+	code, err := back.Wait(wait, d.Pasted, func(note string) { d.notify(Step{Note: note, Paste: true}) })
 	switch {
 	case err == nil:
 		return c.redeem(ctx, conf, code, verifier)
@@ -186,7 +186,7 @@ func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 	if start.Interval > 0 {
 		interval = time.Duration(start.Interval) * time.Second
 	}
-	d.tell(Step{URL: c.issuer + "/codex/device", Code: start.Code})
+	d.notify(Step{URL: c.issuer + "/codex/device", Code: start.Code})
 	poll := oauth.Request{
 		URL:  c.issuer + "/api/accounts/deviceauth/token",
 		Body: map[string]string{"device_auth_id": start.ID, "user_code": start.Code},

@@ -90,7 +90,7 @@ func (c *copilot) device(ctx context.Context, d Dialog) (string, error) {
 			return errNoCode
 		}
 		shown = true
-		d.tell(Step{URL: da.VerificationURI, Code: da.UserCode})
+		d.notify(Step{URL: da.VerificationURI, Code: da.UserCode})
 		return nil
 	}, func(err error) bool { return transient(c.w.explain(ctx, c.accessURL, err)) })
 	r, refused := errors.AsType[*oauth.RefusedError](err)
@@ -124,7 +124,7 @@ func (c *copilot) signer(a *Account) wire.Signer {
 	c.once.Do(func() {
 		c.sign = &copilotSigner{c: c, a: a}
 		c.sign.passes = oauth.NewSource(oauth.SourceOptions[pass]{
-			Key: func(p pass) string { return p.token }, Fresh: pass.fresh, Renew: c.sign.buy, Settle: settled,
+			Key: func(p pass) string { return p.token }, Fresh: pass.fresh, Renew: c.sign.buy, OverlapWait: renewalOverlap,
 		})
 	})
 	return c.sign

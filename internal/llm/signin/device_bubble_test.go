@@ -52,7 +52,7 @@ func TestRow91SlowDown(t *testing.T) {
 		w.pending = []string{"authorization_pending", "slow_down", "authorization_pending", "slow_down"}
 		start := time.Now()
 		var told signin.Step
-		st, err := w.account(t, "github-copilot").Login(t.Context(), signin.Dialog{Tell: func(s signin.Step) { told = s }})
+		st, err := w.account(t, "github-copilot").Login(t.Context(), signin.Dialog{Notify: func(s signin.Step) { told = s }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestCodexDevice(t *testing.T) {
 		w.pending = []string{"x", "x"}
 		start := time.Now()
 		var told signin.Step
-		st, err := w.account(t, "openai-codex").Login(t.Context(), signin.Dialog{Device: true, Tell: func(s signin.Step) { told = s }})
+		st, err := w.account(t, "openai-codex").Login(t.Context(), signin.Dialog{Device: true, Notify: func(s signin.Step) { told = s }})
 		if err != nil || st.Account != "ann@example.com" {
 			t.Fatalf("Login = %+v, %v", st, err)
 		}

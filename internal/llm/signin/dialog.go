@@ -7,8 +7,8 @@ type Dialog struct {
 	// Device asks for a code to type in a browser on any machine. Providers
 	// that know no other way ignore it.
 	Device bool
-	// Tell shows what to do next. It is called from the goroutine of Login.
-	Tell func(Step)
+	// Notify shows what to do next. It is called from the goroutine of Login.
+	Notify func(Step)
 	// Pasted starts to deliver lines that the person types, in case the browser
 	// runs on another machine and cannot come back to this one. It is called
 	// only by a sign-in that can use them. nil: there is no person who can
@@ -28,8 +28,8 @@ type Step struct {
 	Note string
 }
 
-func (d Dialog) tell(s Step) {
-	if d.Tell != nil {
-		d.Tell(s)
+func (d Dialog) notify(s Step) {
+	if d.Notify != nil {
+		d.Notify(s)
 	}
 }

@@ -84,7 +84,7 @@ func (w *world) comeBack(t *testing.T, state string) string {
 	done := make(chan error, 1)
 	a := w.account(t, "openai-codex")
 	go func() {
-		_, err := a.Login(ctx, signin.Dialog{Tell: func(s signin.Step) { steps <- s }})
+		_, err := a.Login(ctx, signin.Dialog{Notify: func(s signin.Step) { steps <- s }})
 		done <- err
 	}()
 	for s := range steps {

@@ -73,7 +73,7 @@ type loginResult struct {
 func (w *world) begin(t *testing.T, a *signin.Account, d signin.Dialog) (string, <-chan signin.Step, <-chan loginResult) {
 	t.Helper()
 	steps := make(chan signin.Step, 20)
-	d.Tell = func(s signin.Step) { steps <- s }
+	d.Notify = func(s signin.Step) { steps <- s }
 	done := make(chan loginResult, 1)
 	go func() {
 		st, err := a.Login(t.Context(), d)

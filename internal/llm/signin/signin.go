@@ -102,7 +102,7 @@ func Known(name string) bool {
 	return ok
 }
 
-// ConfigName is the name that a provider has in the configuration, whichever
+// ConfigName returns the name that a provider has in the configuration, whichever
 // of its names is given; "" for one without a sign-in.
 func ConfigName(name string) string {
 	b, _ := find(name)
@@ -161,7 +161,7 @@ func New(name string, o Options) (*Account, error) {
 	}
 	a.store = newStore(b, o)
 	a.tokens = oauth.NewSource(oauth.SourceOptions[token]{
-		Key: func(t token) string { return t.Access }, Fresh: token.fresh, Renew: a.renew, Grace: grace, Settle: settled,
+		Key: func(t token) string { return t.Access }, Fresh: token.fresh, Renew: a.renew, Grace: grace, OverlapWait: renewalOverlap,
 	})
 	return a, nil
 }
@@ -173,19 +173,19 @@ func userAgent(version string) string {
 	return "nanobot/" + version
 }
 
-// Name is the provider's name in the configuration, such as openai_codex.
+// Name returns the provider's name in the configuration, such as openai_codex.
 func (a *Account) Name() string { return a.brand.name }
 
-// Command is the provider's name on the command line, such as openai-codex.
+// Command returns the provider's name on the command line, such as openai-codex.
 func (a *Account) Command() string { return a.brand.command }
 
-// Display is the provider's name for people.
+// Display returns the provider's name for people.
 func (a *Account) Display() string { return a.brand.display }
 
 // Caution returns what a person should know before signing in, "" if nothing.
 func (a *Account) Caution() string { return a.brand.caution }
 
-// DefaultModel is the model to use when the user names none.
+// DefaultModel returns the model to use when the user names none.
 func (a *Account) DefaultModel() string { return a.brand.model }
 
 // BaseURL returns where the provider's API is found; for Codex what comes
@@ -236,13 +236,13 @@ func (a *Account) Check(ctx context.Context) error {
 	return err
 }
 
-// token is a token good for at least the next minute.
+// token returns a token good for at least the next minute.
 func (a *Account) token(ctx context.Context) (token, error) { return a.tokens.Get(ctx, "") }
 
 const (
-	// settled is how long after a renewal another refusal is taken for the answer
+	// renewalOverlap is how long after a renewal another refusal counts as the answer
 	// to a request that was already on its way with the old token.
-	settled = 30 * time.Second
+	renewalOverlap = 30 * time.Second
 	// grace is how long a renewal goes on after its caller gave up.
 	grace = 5 * time.Second
 )
@@ -276,7 +276,7 @@ func (a *Account) renew(ctx context.Context, refused string) (token, error) {
 		return token{}, err
 	}
 	if err := a.store.save(ctx, next); err != nil {
-		a.log.WarnContext(ctx, "a renewed sign-in could not be kept and ends with this process", "provider", a.brand.name, "err", err)
+		a.log.WarnContext(ctx, "cannot save a renewed sign-in; it ends with this process", "provider", a.brand.name, "err", err)
 	}
 	return next, nil
 }

@@ -41,7 +41,7 @@ func (w *client) decode(ctx context.Context, a oauth.Answer, into any) error {
 	return nil
 }
 
-// explain is the provider's error for one of a sign-in server.
+// explain returns the provider's error for one of a sign-in server.
 func (w *client) explain(ctx context.Context, address string, err error) error {
 	c := wire.Classifier{Provider: w.name, BaseURL: address}
 	r, answered := errors.AsType[*oauth.RefusedError](err)
@@ -63,7 +63,7 @@ func (w *client) explain(ctx context.Context, address string, err error) error {
 	return e
 }
 
-// failed is the error of a sign-in that the provider or the person ended.
+// failed returns the error of a sign-in that the provider or the person ended.
 func (w *client) failed(why string) error {
 	return &llm.Error{Kind: llm.Auth, Provider: w.name, Message: why}
 }
@@ -81,7 +81,7 @@ func transient(err error) bool {
 	return ok && e.Retryable()
 }
 
-// signIn is the error that asks the user to sign in (again).
+// signIn returns the error that asks the user to sign in (again).
 func (w *client) signIn(cause error) error {
 	if e, ok := errors.AsType[*llm.Error](cause); ok && e.Kind != llm.Auth {
 		return cause

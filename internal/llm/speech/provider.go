@@ -41,7 +41,7 @@ func Providers() []string {
 	return names
 }
 
-// Canonical is the name of a provider's configuration block for any of its
+// Canonical returns the name of a provider's configuration block for any of its
 // spellings; "" means the provider used when none is named. ok is false for
 // names New does not know.
 func Canonical(name string) (canonical string, ok bool) {

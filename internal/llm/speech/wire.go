@@ -80,7 +80,7 @@ func (s *service) text(data []byte) (string, error) {
 	return *answer.Text, nil
 }
 
-// inlineAudio is the recording in base64; Transcribe has bounded its size.
+// inlineAudio returns the recording in base64; Transcribe has bounded its size.
 func inlineAudio(a Audio) (string, error) {
 	r, err := a.Open()
 	if err != nil {

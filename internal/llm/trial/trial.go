@@ -55,13 +55,13 @@ func New(model string, driver llm.Model, choice catalog.Choice, explain func(err
 	return t
 }
 
-// Choice is the model that is tried.
+// Choice returns the model that is tried.
 func (t *Trial) Choice() catalog.Choice { return t.choice }
 
 // Err says why the model gave no text; nil if it did.
 func (t *Trial) Err() error { return t.err }
 
-// WarnOfWindow tells of a server that forgets the beginning of long prompts.
+// WarnOfWindow warns of a server that forgets the beginning of long prompts.
 func (t *Trial) WarnOfWindow(loaded, wanted int) {
 	if t.choice.Row.Truncates && loaded > 0 && loaded < wanted {
 		t.Warnings = append(t.Warnings, fmt.Sprintf(
@@ -71,26 +71,26 @@ func (t *Trial) WarnOfWindow(loaded, wanted int) {
 }
 
 // Run makes the calls. A model that gives no text is asked nothing else.
-func (t *Trial) Run(ctx context.Context, claim catalog.Offer, tell func(Verdict)) {
-	say := func(v Verdict) {
+func (t *Trial) Run(ctx context.Context, claim catalog.Offer, report func(Verdict)) {
+	record := func(v Verdict) {
 		t.Verdicts = append(t.Verdicts, v)
-		tell(v)
+		report(v)
 	}
-	if t.Text(ctx, say); t.err != nil || ctx.Err() != nil {
+	if t.Text(ctx, record); t.err != nil || ctx.Err() != nil {
 		return
 	}
 	if claim.Tools == catalog.Unsupported {
-		say(Verdict{Ability: "tools", Result: "skipped", Note: "it is reported not to support tools"})
+		record(Verdict{Ability: "tools", Result: "skipped", Note: "it is reported not to support tools"})
 	} else {
-		say(t.tools(ctx))
+		record(t.tools(ctx))
 	}
 	switch claim.Vision {
 	case catalog.Supported:
-		say(t.vision(ctx))
+		record(t.vision(ctx))
 	case catalog.Unsupported:
-		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is reported not to support images; --vision tests it"})
+		record(Verdict{Ability: "vision", Result: "skipped", Note: "it is reported not to support images; --vision tests it"})
 	default:
-		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is not known to support images; --vision tests it"})
+		record(Verdict{Ability: "vision", Result: "skipped", Note: "it is not known to support images; --vision tests it"})
 	}
 }
 
@@ -155,7 +155,7 @@ func userSays(content llm.Content) []llm.Message {
 }
 
 // Text asks for a few words and tells about text and streaming.
-func (t *Trial) Text(ctx context.Context, say func(Verdict)) {
+func (t *Trial) Text(ctx context.Context, record func(Verdict)) {
 	start := time.Now()
 	resp, first, pieces, err := t.ask(ctx, llm.Request{Messages: userSays(llm.Text("Count from 1 to 9, separated by spaces. Write nothing else."))})
 	took := time.Since(start).Seconds()
@@ -163,7 +163,7 @@ func (t *Trial) Text(ctx context.Context, say func(Verdict)) {
 	switch {
 	case err != nil:
 		t.err = err
-		say(Verdict{Ability: "text", Result: "failed", Note: t.explain(err, t.Model)})
+		record(Verdict{Ability: "text", Result: "failed", Note: t.explain(err, t.Model)})
 		return
 	case words == "":
 		t.err = &llm.Error{Kind: llm.Empty, Provider: t.Provider, Message: "no text came back"}
@@ -171,15 +171,15 @@ func (t *Trial) Text(ctx context.Context, say func(Verdict)) {
 		if resp.Finish == llm.FinishLength {
 			note = fmt.Sprintf("all of %d tokens went into thinking", answerTokens)
 		}
-		say(Verdict{Ability: "text", Result: "failed", Note: note, Seconds: took})
+		record(Verdict{Ability: "text", Result: "failed", Note: note, Seconds: took})
 		return
 	}
 	t.First = first.Seconds()
-	say(Verdict{Ability: "text", Result: "yes", Note: fmt.Sprintf("%q", text.Label(words, 40)), Seconds: took})
+	record(Verdict{Ability: "text", Result: "yes", Note: fmt.Sprintf("%q", text.Label(words, 40)), Seconds: took})
 	if pieces > 1 {
-		say(Verdict{Ability: "streaming", Result: "yes", Note: fmt.Sprintf("%d pieces, the first after %.1f s", pieces, t.First)})
+		record(Verdict{Ability: "streaming", Result: "yes", Note: fmt.Sprintf("%d pieces, the first after %.1f s", pieces, t.First)})
 	} else {
-		say(Verdict{Ability: "streaming", Result: "no", Note: "the text came in one piece"})
+		record(Verdict{Ability: "streaming", Result: "no", Note: "the text came in one piece"})
 	}
 }
 

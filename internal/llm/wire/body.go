@@ -93,8 +93,8 @@ func (w *Body) Text(key, value string) {
 	w.Field(key, func(b []byte) []byte { return text.AppendJSON(b, value) })
 }
 
-// Rest writes the extra fields that are not merged into one of ours.
-func (w *Body) Rest(later ...string) {
+// Extra writes the extra fields that are not merged into one of ours.
+func (w *Body) Extra(later ...string) {
 	for i, x := range w.extra {
 		if !w.used[i] && !slices.Contains(later, x.key) {
 			w.used[i] = true

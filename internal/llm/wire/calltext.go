@@ -201,7 +201,7 @@ func parseCallJSON(raw json.RawMessage, depth int) (llm.ToolCall, bool) {
 	return llm.ToolCall{Name: w.Name, Arguments: argumentText(args)}, w.Name != ""
 }
 
-// argumentText is the argument string of a call whose arguments came as any
+// argumentText returns the argument string of a call whose arguments came as any
 // JSON value.
 func argumentText(raw json.RawMessage) string {
 	var s string

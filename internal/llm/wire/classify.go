@@ -78,7 +78,7 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *llm.E
 	if page && e.Status == 0 {
 		e.Kind = llm.ServerError
 	}
-	c.finish(e)
+	c.cleanMessage(e)
 	return e
 }
 
@@ -119,7 +119,7 @@ func (c Classifier) Transport(ctx context.Context, err error) error {
 			e.ShouldRetry = nil
 		}
 	}
-	c.finish(e)
+	c.cleanMessage(e)
 	return e
 }
 
@@ -142,8 +142,8 @@ func (c Classifier) named(e *llm.Error) *llm.Error {
 	return &cp
 }
 
-// finish removes credentials, adds the hint for local servers and cuts.
-func (c Classifier) finish(e *llm.Error) {
+// cleanMessage removes credentials, adds the hint for local servers and cuts.
+func (c Classifier) cleanMessage(e *llm.Error) {
 	e.Message = httpsafe.RedactSecrets(e.Message, c.Secrets...)
 	if e.Message == "" && e.Status != 0 {
 		e.Message = strings.ToLower(http.StatusText(e.Status))
@@ -294,7 +294,7 @@ func (w *errorBody) fields(m map[string]any) {
 	}
 }
 
-// firstText is the first value that holds words: a string, or the msg of a
+// firstText returns the first value that holds words: a string, or the msg of a
 // validation list.
 func firstText(vs ...any) string {
 	for _, v := range vs {

@@ -17,7 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// Endpoint is the address that requests go to: path appended to base, unless
+// Endpoint returns the address that requests go to: path appended to base, unless
 // base ends in it already, with the query added. The error names no provider.
 func Endpoint(base, path string, query map[string]string) (string, error) {
 	u, err := url.Parse(strings.TrimSpace(base))

@@ -43,7 +43,7 @@ func peekStored(raw json.RawMessage) StoredThinking {
 	return ReadThinking(raw)
 }
 
-// ThinkingBlock is the stored form of a thought.
+// ThinkingBlock returns the stored form of a thought.
 func ThinkingBlock(thought, signature string) json.RawMessage {
 	var raw []byte
 	if signature != "" {
@@ -57,7 +57,7 @@ func ThinkingBlock(thought, signature string) json.RawMessage {
 	return append(raw, '}')
 }
 
-// RedactedBlock is the stored form of a thought that only the vendor can read.
+// RedactedBlock returns the stored form of a thought that only the vendor can read.
 func RedactedBlock(data string) json.RawMessage {
 	raw := append([]byte(nil), `{"type":"redacted_thinking","data":`...)
 	return append(text.AppendJSON(raw, data), '}')

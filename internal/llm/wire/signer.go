@@ -12,7 +12,7 @@ type Signer interface {
 	// Sign sets headers, and the URL where the account decides it, just before
 	// a request is sent. body is what will be sent.
 	Sign(ctx context.Context, req *http.Request, body []byte) error
-	// Refused is told that the server answered 401. It reports whether new
+	// Refused is called after the server answered 401. It reports whether new
 	// credentials were found, so that one more try makes sense.
 	Refused(ctx context.Context) bool
 }

@@ -78,7 +78,7 @@ func ArrangeTurns(req llm.Request, origin string) Turns {
 	for i := range req.Messages {
 		p.add(&req.Messages[i])
 	}
-	p.finish()
+	p.closeEnds()
 	return Turns{System: strings.Join(p.system, "\n\n"), List: p.turns, Orphans: p.orphans, Missing: p.missing}
 }
 
@@ -153,8 +153,8 @@ func (p *planner) close() {
 	p.open = p.open[:0]
 }
 
-// finish makes the turns begin and end with the user.
-func (p *planner) finish() {
+// closeEnds makes the turns begin and end with the user.
+func (p *planner) closeEnds() {
 	var last Turn
 	if n := len(p.turns); n > 0 && p.turns[n-1].Role == llm.Assistant {
 		last, p.turns = p.turns[n-1], p.turns[:n-1]
@@ -223,7 +223,7 @@ func (p *planner) assistantParts(m *llm.Message) []Part {
 	return append(parts, calls...)
 }
 
-// spoken is the content of an assistant turn, where the protocol knows no images.
+// spoken returns the content of an assistant turn, where the protocol knows no images.
 func spoken(c llm.Content) []Part {
 	parts := ContentParts(nil, c)
 	for i, q := range parts {
@@ -302,7 +302,7 @@ func ContentParts(parts []Part, c llm.Content) []Part {
 	return parts
 }
 
-// sortedJSON is a block of no known type as text, the same for the same content.
+// sortedJSON returns a block of no known type as text, the same for the same content.
 func sortedJSON(raw json.RawMessage) string {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-// Kinds in Entry.Taken of the last look at what other programs wrote; the time is
+// Kinds in Entry.Imported of the last look at what other programs wrote; the time is
 // that of the newest file.
 const (
 	kindGrownJobs    = "grown_jobs"
@@ -31,7 +31,7 @@ func grownNotes(ctx context.Context, l *config.Loaded, store *session.Store, log
 	}
 	if len(found) > 0 {
 		notes = append(notes, "Another program added messages to conversations in the workspace: "+
-			named(found, func(u session.Untaken) string { return fmt.Sprintf("%s (%d)", text.Label(u.Key, 60), u.Messages) })+
+			named(found, func(u session.Unimported) string { return fmt.Sprintf("%s (%d)", text.Label(u.Key, 60), u.Messages) })+
 			". nanobot does not use them; review and import them with: nanobot migrate")
 	}
 
@@ -39,7 +39,7 @@ func grownNotes(ctx context.Context, l *config.Loaded, store *session.Store, log
 		jobs, err := WaitingJobs(ctx, l, w)
 		if len(jobs) > 0 {
 			notes = append(notes, "Another program added or changed jobs in the workspace: "+
-				named(jobs, func(j schedule.Untaken) string { return text.Label(j.Name, 60) })+
+				named(jobs, func(j schedule.Unimported) string { return text.Label(j.Name, 60) })+
 				". nanobot does not run them; review and import them with: nanobot migrate")
 		}
 		return len(jobs) > 0, err
@@ -59,16 +59,16 @@ func grownNotes(ctx context.Context, l *config.Loaded, store *session.Store, log
 // and notes their time if this one does.
 func once(ctx context.Context, w *session.Workspace, kind string, written time.Time, log *slog.Logger, look func() (bool, error)) {
 	written = written.UTC()
-	if !written.After(w.Entry.Taken[kind]) {
+	if !written.After(w.Entry.Imported[kind]) {
 		return
 	}
 	found, err := look()
 	if err == nil && found {
 		err = w.Update(func(e *session.Entry) error {
-			if e.Taken == nil {
-				e.Taken = map[string]time.Time{}
+			if e.Imported == nil {
+				e.Imported = map[string]time.Time{}
 			}
-			e.Taken[kind] = written
+			e.Imported[kind] = written
 			return nil
 		})
 	}
@@ -92,12 +92,12 @@ func named[T any](all []T, name func(T) string) string {
 
 // WaitingJobs lists the jobs that another program wrote into a workspace and that
 // are not imported, without changing anything.
-func WaitingJobs(ctx context.Context, l *config.Loaded, w *session.Workspace) ([]schedule.Untaken, error) {
+func WaitingJobs(ctx context.Context, l *config.Loaded, w *session.Workspace) ([]schedule.Unimported, error) {
 	s, err := schedule.Open(ScheduleOptions(l, w))
 	if err != nil {
 		return nil, err
 	}
-	jobs, _, err := s.Untaken(ctx)
+	jobs, _, err := s.Unimported(ctx)
 	return jobs, err
 }
 

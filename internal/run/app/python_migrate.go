@@ -18,8 +18,8 @@ import (
 // Nothing of it is used before a person takes it.
 type Migration struct {
 	Notes    []string // of the workspace; for the user
-	Sessions []session.Untaken
-	Jobs     []schedule.Untaken
+	Sessions []session.Unimported
+	Jobs     []schedule.Unimported
 	History  []memory.Entry
 	Unread   []string // what could not be looked at, and why
 
@@ -48,13 +48,13 @@ func OpenMigration(ctx context.Context, l *config.Loaded, workspace string, log 
 		return nil, errors.Join(err, m.store.Close())
 	}
 
-	if m.Sessions, err = m.store.Untaken(ctx); err != nil {
+	if m.Sessions, err = m.store.Unimported(ctx); err != nil {
 		m.Unread = append(m.Unread, err.Error())
 	}
-	if m.Jobs, m.state, err = m.jobs.Untaken(ctx); err != nil {
+	if m.Jobs, m.state, err = m.jobs.Unimported(ctx); err != nil {
 		m.Unread = append(m.Unread, err.Error())
 	}
-	if m.History, err = m.history.Untaken(ctx); err != nil {
+	if m.History, err = m.history.Unimported(ctx); err != nil {
 		m.Unread = append(m.Unread, err.Error())
 	}
 	return m, nil
@@ -63,7 +63,7 @@ func OpenMigration(ctx context.Context, l *config.Loaded, workspace string, log 
 // Waiting lists the conversations of other programs that the data folder does
 // not hold, without changing anything; first says that the next start imports
 // them by itself.
-func Waiting(ctx context.Context, l *config.Loaded, workspace string) (found []session.Untaken, first bool, err error) {
+func Waiting(ctx context.Context, l *config.Loaded, workspace string) (found []session.Unimported, first bool, err error) {
 	return session.Waiting(ctx, session.Options{
 		DataDir: l.DataDir, Store: State(l, nil), Workspace: workspace, Secondary: !configured(l, workspace), Foreign: allOrigins(l, slog.New(slog.DiscardHandler)).Foreign,
 	})
@@ -86,25 +86,25 @@ func (m *Migration) Empty() bool {
 // was changed since is left out and reported in the error.
 func (m *Migration) Take(ctx context.Context) (string, error) {
 	var errs []error
-	var jobs schedule.Taken
+	var jobs schedule.Imported
 	sessions, entries := 0, 0
 	for _, u := range m.Sessions {
 		if u.Apart {
 			continue
 		}
-		if err := m.store.Take(ctx, u); err != nil {
+		if err := m.store.Import(ctx, u); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", u.Key, err))
 			continue
 		}
 		sessions++
 	}
 	if len(m.Jobs) > 0 {
-		n, err := m.jobs.Take(ctx, m.state)
+		n, err := m.jobs.Import(ctx, m.state)
 		jobs.Jobs = n
 		errs = append(errs, err)
 	}
 	if len(m.History) > 0 {
-		n, err := m.history.Take(ctx, m.History)
+		n, err := m.history.Import(ctx, m.History)
 		entries = n
 		errs = append(errs, err)
 	}

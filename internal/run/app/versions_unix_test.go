@@ -163,7 +163,7 @@ func (v *versioned) forgetImport() {
 		v.t.Fatal(err)
 	}
 	err = store.Workspace().Update(func(e *session.Entry) error {
-		delete(e.Taken, memory.KindVersions)
+		delete(e.Imported, memory.KindVersions)
 		return nil
 	})
 	if err = errors.Join(err, store.Close()); err != nil {

@@ -163,7 +163,7 @@ func (d *Diagnosis) waiting(ctx context.Context, l *config.Loaded, ws string) {
 	if len(found) == 0 {
 		return
 	}
-	list := names(found, func(u session.Untaken) string { return fmt.Sprintf("%s (%d)", text.Label(u.Key, 60), u.Messages) })
+	list := names(found, func(u session.Unimported) string { return fmt.Sprintf("%s (%d)", text.Label(u.Key, 60), u.Messages) })
 	if first {
 		d.say(Doubt, "sessions.import", "conversations that are not imported yet: "+list, "the next start imports them, for example: nanobot sessions list")
 		return
@@ -179,11 +179,11 @@ func (d *Diagnosis) written(ctx context.Context, l *config.Loaded, w *session.Wo
 		d.say(Doubt, "schedule.workspace", err.Error(), "correct or remove the file")
 	}
 	if len(jobs) > 0 {
-		d.say(Doubt, "schedule.workspace", "jobs that another program added or changed in the workspace, and that nothing runs: "+names(jobs, func(j schedule.Untaken) string { return j.Name }),
+		d.say(Doubt, "schedule.workspace", "jobs that another program added or changed in the workspace, and that nothing runs: "+names(jobs, func(j schedule.Unimported) string { return j.Name }),
 			"review and import them with: nanobot migrate")
 	}
 
-	if w.Entry.Taken[memory.KindHistory].IsZero() {
+	if w.Entry.Imported[memory.KindHistory].IsZero() {
 		return // the next start imports all of it
 	}
 	entries, err := app.WaitingHistory(ctx, l, w)
@@ -243,7 +243,7 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 	case err != nil:
 		d.say(Broken, "workspaces", err.Error(), "the next start recreates it from the files next to the conversations")
 		return
-	case !seen || w.Entry.Taken[takeover.KindJobs].IsZero():
+	case !seen || w.Entry.Imported[takeover.KindJobs].IsZero():
 		for _, file := range []string{filepath.Join(ws, "cron", "jobs.json"), old} {
 			if exists(file) {
 				d.say(Doubt, "schedule", "the jobs in "+file+" are not imported yet", "the next start imports them, for example: nanobot cron list")

@@ -50,7 +50,7 @@ func TestReadiness(t *testing.T) {
 	<-h.party.joined
 	a, err := h.g.Current(t.Context())
 	h.must(err)
-	for a.Schedule.Looked().IsZero() {
+	for a.Schedule.LastCheck().IsZero() {
 		<-time.After(time.Millisecond)
 	}
 	gateway.PretendFree(h.g, 1<<40)

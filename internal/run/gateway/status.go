@@ -49,7 +49,7 @@ func (g *Gateway) Status() control.Status {
 		unready("messages cannot be kept: " + s.Queue.Err.Error())
 	}
 	if use.agent != nil {
-		at, why := use.agent.app.Schedule.Looked(), use.agent.idle.Load()
+		at, why := use.agent.app.Schedule.LastCheck(), use.agent.idle.Load()
 		switch {
 		case at.IsZero() && why != nil:
 			s.Wrong.Schedule = "scheduled jobs do not run: " + *why

@@ -45,9 +45,9 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 	return srv.logins.begin(ctx, "mcp:"+in.Name, func(ctx context.Context, l *login) error {
 		_, err := auth.Login(ctx, in.Name, e.URL, mcp.LoginOptions{
 			Port: in.Port, ClientID: in.Client, ClientSecret: httpsafe.NewSecret(in.Secret),
-			Tell:   func(address string) { l.tell(loginStep{URL: address, Paste: true}) },
-			Note:   func(text string) { l.tell(loginStep{Note: text}) },
-			Pasted: func() <-chan string { return l.pasted },
+			ShowAddress: func(address string) { l.tell(loginStep{URL: address, Paste: true}) },
+			Notify:      func(text string) { l.tell(loginStep{Note: text}) },
+			Pasted:      func() <-chan string { return l.pasted },
 		})
 		if err != nil {
 			return err

@@ -52,7 +52,7 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 		}
 		_, err := a.Login(ctx, signin.Dialog{
 			Device: in.Device, Pasted: func() <-chan string { return l.pasted },
-			Tell: func(s signin.Step) { l.tell(loginStep{URL: s.URL, Code: s.Code, Paste: s.Paste, Note: s.Note}) },
+			Notify: func(s signin.Step) { l.tell(loginStep{URL: s.URL, Code: s.Code, Paste: s.Paste, Note: s.Note}) },
 		})
 		if err == nil {
 			md.tellLogin(ctx, phrase.Later("A person signed in at %s in the web interface.", a.Display()))

@@ -54,8 +54,8 @@ func Run(ctx context.Context, o Options) error {
 	if !isDir(w.Path) {
 		return nil // it can still come
 	}
-	sessions := o.Sessions.Taken()
-	var jobs schedule.Taken
+	sessions := o.Sessions.Imported()
+	var jobs schedule.Imported
 	var entries int
 
 	err := w.Once(kindOrigins, o.Now(), func() error { //nolint:contextcheck // the record is read whole, whatever becomes of the start
@@ -149,7 +149,7 @@ func isContained(l *config.Loaded) bool {
 }
 
 // Counted lists what was imported; "" if that is nothing.
-func Counted(sessions int, jobs schedule.Taken, entries, versions int) string {
+func Counted(sessions int, jobs schedule.Imported, entries, versions int) string {
 	var parts []string
 	for _, p := range []struct {
 		n         int

@@ -118,7 +118,7 @@ func (a *automaton) step(s *state, r rune) *state {
 	}
 	var waiting []uint32
 	for _, pc := range a.closed {
-		if in := &a.prog.Inst[pc]; takes(in, r) {
+		if in := &a.prog.Inst[pc]; accepts(in, r) {
 			waiting = append(waiting, in.Out)
 		}
 	}
@@ -150,7 +150,7 @@ func (a *automaton) follow(pc uint32, flags syntax.EmptyOp) bool {
 	return false
 }
 
-func takes(in *syntax.Inst, r rune) bool {
+func accepts(in *syntax.Inst, r rune) bool {
 	switch in.Op {
 	case syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 		return true // line ends never get here
@@ -188,7 +188,7 @@ func kindOf(r rune) neighbour {
 	return otherChar
 }
 
-// emptyFlags are the assertions that hold between two characters.
+// emptyFlags returns the assertions that hold between two characters.
 func emptyFlags(before, after neighbour) syntax.EmptyOp {
 	var f syntax.EmptyOp
 	if before == lineBorder {

@@ -77,7 +77,9 @@ func cutLine(line string, from, to int) string {
 func (g *grepRun) renderBlocks() string {
 	g.blocks.trim()
 	var b strings.Builder
-	n, shown, chars := 0, 0, 0
+	n := 0
+	shown := 0
+	chars := 0
 	more, full := false, false
 	for _, f := range g.blocks.files {
 		before := shown

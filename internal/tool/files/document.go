@@ -97,7 +97,7 @@ func parsePages(s string) (from, to int, err error) {
 	return from, to, nil
 }
 
-// pdfPage is the text of some pages with a footer that says how to go on.
+// pdfPage returns the text of some pages with a footer that says how to go on.
 func pdfPage(shown string, t document.Text, chars int) string {
 	var b strings.Builder
 	escaped := false

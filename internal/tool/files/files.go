@@ -28,7 +28,7 @@ const maxEditBytes = 32 << 20
 // maxResultChars bounds a page of text, in characters.
 const maxResultChars = 128_000
 
-// pageChars is the length of a page that with its footer fits into a result of
+// pageChars returns the length of a page that with its footer fits into a result of
 // limit characters; 0 means that only our own bound holds.
 func pageChars(limit int) int {
 	const (

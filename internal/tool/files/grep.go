@@ -95,7 +95,7 @@ func (in grepInput) filter() (func(dir, name string) bool, error) {
 	}, nil
 }
 
-// typePattern is the glob of a file type.
+// typePattern returns the glob of a file type.
 func typePattern(typ string) string {
 	typ = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(typ), "."))
 	switch typ {

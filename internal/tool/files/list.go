@@ -114,7 +114,7 @@ func icon(e fs.DirEntry) string {
 	return "📄 "
 }
 
-// entryName is the relative path of an entry, with the target of a link.
+// entryName returns the relative path of an entry, with the target of a link.
 func (l *lister) entryName(d *diskio.Dir, rel string, e fs.DirEntry) string {
 	name := printable(path.Join(rel, e.Name()))
 	if e.Type()&fs.ModeSymlink != 0 {

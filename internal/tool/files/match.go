@@ -125,7 +125,7 @@ func lineStarts(s string) []int {
 	}
 }
 
-// lineOf is the number, from 1, of the line a byte offset lies in.
+// lineOf returns the number, from 1, of the line a byte offset lies in.
 func lineOf(starts []int, pos int) int {
 	i, _ := slices.BinarySearch(starts, pos+1)
 	return i
@@ -235,7 +235,9 @@ func reindent(matched, old, repl string) string {
 	if len(have) != len(want) {
 		return repl
 	}
-	extra, missing, known := "", "", false
+	extra := ""
+	missing := ""
+	known := false
 	for i := range have {
 		if strings.TrimSpace(have[i]) == "" || strings.TrimSpace(want[i]) == "" {
 			continue

@@ -97,7 +97,7 @@ func closest(lines, want []string, deadline time.Time) (at int, ratio float64) {
 	return at, best / float64(len(want))
 }
 
-// bigrams are the sorted pairs of neighbouring bytes of a trimmed line.
+// bigrams returns the sorted pairs of neighbouring bytes of a trimmed line.
 func bigrams(line string) []uint16 {
 	line = strings.TrimSpace(line)
 	line = line[:min(len(line), maxNearBytes)]

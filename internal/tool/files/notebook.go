@@ -158,7 +158,7 @@ func cellID() string {
 
 func isList(raw json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) }
 
-// sourceJSON is a cell's source as one string or as a list of lines.
+// sourceJSON returns a cell's source as one string or as a list of lines.
 func sourceJSON(s string, list bool) json.RawMessage {
 	if !list {
 		return jsonString(s)

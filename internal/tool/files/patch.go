@@ -138,7 +138,7 @@ func (s *patchSet) plan(ctx context.Context, edits []patchEdit) (summary []strin
 		key := s.f.fileKey(e.Path)
 		p := byKey[key]
 		if p == nil {
-			if p, err = s.lookAt(ctx, e.Path, key); err != nil {
+			if p, err = s.inspect(ctx, e.Path, key); err != nil {
 				return fail(err)
 			}
 			byKey[key] = p
@@ -191,9 +191,9 @@ func (e patchEdit) check() error {
 // errLooked ends an update that was only meant to look.
 var errLooked = errors.New("looked")
 
-// lookAt reads a file under the rules of writing, so that what may not be
+// inspect reads a file under the rules of writing, so that what may not be
 // written is refused before anything is.
-func (s *patchSet) lookAt(ctx context.Context, name, key string) (*patched, error) {
+func (s *patchSet) inspect(ctx context.Context, name, key string) (*patched, error) {
 	p := &patched{name: name, key: key}
 	_, err := s.f.jail.Update(ctx, name, maxEditBytes, func(old []byte, info fs.FileInfo) ([]byte, error) {
 		p.old = old

@@ -164,7 +164,7 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 
 func (f *family) remember(s source, rec record) {
 	if s.seen != nil {
-		s.seen.put(s.abs, rec)
+		s.seen.store(s.abs, rec)
 	}
 }
 

@@ -41,7 +41,7 @@ func (h *history) get(path string) (record, bool) {
 	return r, ok
 }
 
-func (h *history) put(path string, r record) {
+func (h *history) store(path string, r record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.seq++

@@ -38,6 +38,6 @@ func (f *family) wrote(c tool.Call, name string, w diskio.Written, data []byte) 
 		return
 	}
 	if abs, err := f.jail.Path(name); err == nil {
-		historyOf(c.State).put(abs, record{info: w.Info, hash: sha256.Sum256(data), hashed: true})
+		historyOf(c.State).store(abs, record{info: w.Info, hash: sha256.Sum256(data), hashed: true})
 	}
 }

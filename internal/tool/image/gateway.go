@@ -199,7 +199,7 @@ func (m *maker) pollModelScope(ctx context.Context, id string) (result, error) {
 	}
 }
 
-// llmError is the *llm.Error of a failed call, nil if there is none.
+// llmError returns the *llm.Error of a failed call, nil if there is none.
 func llmError(err error) *llm.Error {
 	e, _ := errors.AsType[*llm.Error](err)
 	return e

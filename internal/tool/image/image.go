@@ -1,5 +1,5 @@
-// Package image is the tool generate_image. It hides the protocols of the
-// services that make pictures, checks that what they return is a picture, and
+// Package image makes pictures, as the tool generate_image. It hides the protocols of
+// the services that make pictures, checks that what they return is a picture, and
 // stores it with a note of how it was made.
 package image
 
@@ -134,8 +134,8 @@ type quota struct {
 	made int
 }
 
-// take reserves n pictures of the turn's allowance, or says how many are left.
-func (q *quota) take(turn string, n, limit int) (left int, ok bool) {
+// reserve counts n pictures towards the turn's allowance, or reports how many are left.
+func (q *quota) reserve(turn string, n, limit int) (left int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.turn != turn {
@@ -169,7 +169,7 @@ func (m *maker) run(ctx context.Context, c tool.Call, in input) (tool.Result, er
 		return *bad, nil
 	}
 	q := tool.StateOf(c.State, func() *quota { return &quota{} })
-	if left, ok := q.take(c.TurnID, count, m.o.MaxPerTurn); !ok {
+	if left, ok := q.reserve(c.TurnID, count, m.o.MaxPerTurn); !ok {
 		return tool.Fail(tool.DeniedPolicy, "%d pictures asked for, but only %d are left of the %d allowed in one turn (tools.imageGeneration.maxImagesPerTurn)", count, max(left, 0), m.o.MaxPerTurn), nil
 	}
 	made, text, err := m.make(ctx, job, count)
@@ -180,7 +180,7 @@ func (m *maker) run(ctx context.Context, c tool.Call, in input) (tool.Result, er
 	if len(made) == 0 {
 		return failure(err, text), nil
 	}
-	return m.store(made, job.prompt, in.References, note(text, err, count-len(made)))
+	return m.store(made, job.prompt, in.References, withMissing(text, err, count-len(made)))
 }
 
 // references reads the given pictures. A non-nil result says what is wrong.
@@ -269,7 +269,8 @@ func (m *maker) pause(ctx context.Context, err error) bool {
 	return wait.For(ctx, max(2*time.Second, e.RetryAfter)) == nil
 }
 
-func note(text string, err error, missing int) string {
+// withMissing adds to a text how many pictures are missing, and why.
+func withMissing(text string, err error, missing int) string {
 	if missing == 0 {
 		return text
 	}

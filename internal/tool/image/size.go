@@ -23,7 +23,7 @@ func parseSize(s string) (w, h int, ok bool) {
 	return w, h, found && errW == nil && errH == nil && w > 0 && h > 0 && w <= 8192 && h <= 8192
 }
 
-// pixels is a size with the asked ratio whose longer side is 1024, 2048 or
+// pixels returns a size with the asked ratio whose longer side is 1024, 2048 or
 // 4096, both sides multiples of 8. A size in pixels is taken as it is.
 func (o order) pixels() (w, h int) {
 	if w, h, ok := parseSize(o.size); ok {

@@ -211,7 +211,7 @@ func (s *server) tool(name string, o offer) tool.Tool {
 	return t
 }
 
-// request is the exchange an offer stands for.
+// request returns the exchange an offer stands for.
 func (s *server) request(o offer, args json.RawMessage) request {
 	switch o.kind {
 	case kindResource:

@@ -111,16 +111,16 @@ func ParseServer(name string, raw json.RawMessage) (Server, []Warning, error) {
 			return s, warns, fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	more, err := s.settle()
+	more, err := s.resolve()
 	return s, append(warns, more...), err
 }
 
-// plainKey is a key without the differences between camelCase and snake_case.
+// plainKey returns a key without the differences between camelCase and snake_case.
 func plainKey(key string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(key))
 }
 
-// fields is the list of keys by their plain spelling.
+// fields returns the list of keys by their plain spelling.
 func (s *Server) fields() map[string]func(json.RawMessage) error {
 	return map[string]func(json.RawMessage) error{
 		"type":             into(&s.Type, "a string"),
@@ -197,8 +197,8 @@ func unknownKey(key string, fields map[string]func(json.RawMessage) error) strin
 	return "not known, ignored"
 }
 
-// settle finds the transport and checks what belongs to it.
-func (s *Server) settle() ([]Warning, error) {
+// resolve chooses the transport and checks what belongs to it.
+func (s *Server) resolve() ([]Warning, error) {
 	switch plainKey(s.Type) {
 	case "":
 		switch {
@@ -233,12 +233,12 @@ func (s *Server) settle() ([]Warning, error) {
 		return nil, fmt.Errorf("auth: want %q, %q or nothing", WithLogin, withClient)
 	}
 	if s.Type == Stdio {
-		return s.settleStdio()
+		return s.checkStdio()
 	}
-	return s.settleHTTP()
+	return s.checkHTTP()
 }
 
-func (s *Server) settleStdio() (warns []Warning, err error) {
+func (s *Server) checkStdio() (warns []Warning, err error) {
 	if s.Command == "" {
 		return nil, errors.New("a stdio server needs a command")
 	}
@@ -270,7 +270,7 @@ func (s *Server) settleStdio() (warns []Warning, err error) {
 	return warns, nil
 }
 
-func (s *Server) settleHTTP() (warns []Warning, err error) {
+func (s *Server) checkHTTP() (warns []Warning, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("url: want an http or https URL")
@@ -316,7 +316,7 @@ func pathOf(raw string) string {
 	return u.Path
 }
 
-// origin is the part of a URL that may be shown and compared.
+// origin returns the part of a URL that may be shown and compared.
 func origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

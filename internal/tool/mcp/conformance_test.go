@@ -207,7 +207,7 @@ func (c *conformance) call(ctx context.Context, t tool.Tool) (tool.Result, error
 func (c *conformance) login(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var browsing error
-	_, err := c.auth.Login(ctx, c.server.Name, c.server.URL, LoginOptions{Tell: func(address string) {
+	_, err := c.auth.Login(ctx, c.server.Name, c.server.URL, LoginOptions{ShowAddress: func(address string) {
 		wg.Go(func() { browsing = browse(ctx, address) })
 	}})
 	wg.Wait()

@@ -165,7 +165,7 @@ func (r *ring) text() string {
 	return string(r.buf[max(0, len(r.buf)-maxStderr):])
 }
 
-// last is the last line that is not empty.
+// last returns the last line that is not empty.
 func (r *ring) last() string {
 	s := strings.TrimRight(r.text(), "\r\n\t ")
 	return s[strings.LastIndexByte(s, '\n')+1:]

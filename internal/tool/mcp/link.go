@@ -74,7 +74,7 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 			err = fault
 		}
 		lost := l.wire.isLost()
-		l.end()
+		l.close()
 		if lost && l.proc != nil && !errors.Is(err, errSilent) {
 			err = fmt.Errorf("the server ended while it was started (%s)", l.proc.state)
 		}
@@ -141,16 +141,16 @@ func (s *server) client(discover time.Duration) *sdk.Client {
 	return c
 }
 
-// end closes the connection, stops the process and waits for all that ran for
+// close ends the connection, stops the process and waits for all that ran for
 // the link.
-func (l *link) end() {
+func (l *link) close() {
 	l.cancel(errors.New("the connection was closed"))
 	l.wire.close()
 	if l.session != nil {
 		_ = l.session.Close()
 	}
 	if l.proc != nil {
-		l.proc.end()
+		l.proc.stop()
 	}
 	l.wg.Wait()
 	if l.client != nil {

@@ -160,7 +160,7 @@ func (p *Pool) Run(ctx context.Context) error {
 // or longer in a patient pool, calls wait for servers that are still being
 // connected; later ones never do.
 func (p *Pool) Tools(ctx context.Context) ([]tool.Tool, uint64) {
-	p.settle(ctx, p.timing.first)
+	p.awaitFirstTries(ctx, p.timing.first)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tools, p.gen
@@ -172,13 +172,13 @@ func (p *Pool) Slow(ctx context.Context) (names []string) {
 	if !p.o.Patient {
 		return nil
 	}
-	p.settle(ctx, p.timing.slow)
+	p.awaitFirstTries(ctx, p.timing.slow)
 	p.mu.Lock()
 	over := time.Since(p.started) >= p.timing.first
 	p.mu.Unlock()
 	for _, s := range p.servers {
 		s.mu.Lock()
-		if !s.settled && !over {
+		if !s.tried && !over {
 			names = append(names, s.Name)
 		}
 		s.mu.Unlock()
@@ -186,9 +186,9 @@ func (p *Pool) Slow(ctx context.Context) (names []string) {
 	return names
 }
 
-// settle starts the servers and waits until each was tried once, or the time
+// awaitFirstTries starts the servers and waits until each was tried once, or the time
 // for that, from the start on, is over.
-func (p *Pool) settle(ctx context.Context, within time.Duration) {
+func (p *Pool) awaitFirstTries(ctx context.Context, within time.Duration) {
 	p.once.Do(func() {
 		p.mu.Lock()
 		p.started = time.Now()
@@ -203,9 +203,9 @@ func (p *Pool) settle(ctx context.Context, within time.Duration) {
 	for _, s := range p.servers {
 		for {
 			s.mu.Lock()
-			settled, moved := s.settled, s.moved
+			tried, moved := s.tried, s.moved
 			s.mu.Unlock()
-			if settled {
+			if tried {
 				break
 			}
 			select {
@@ -332,7 +332,7 @@ func (p *Pool) Missing() map[string]string {
 	return out
 }
 
-// Names are the tools that a server offers, as it calls them. It starts nothing.
+// Names returns the tools that a server offers, as it calls them. It starts nothing.
 func (p *Pool) Names(server string) []string {
 	var out []string
 	for _, s := range p.servers {

@@ -26,7 +26,7 @@ func (k kind) label() string {
 	return string(k)
 }
 
-// offeredName is the name under which the model knows something of a server,
+// offeredName returns the name under which the model knows something of a server,
 // before collisions are looked at. The prefix keeps it apart from the names of
 // built-in tools, whatever a server calls its own.
 func offeredName(server string, k kind, raw string) string {

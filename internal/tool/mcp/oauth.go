@@ -24,8 +24,8 @@ type OAuthOptions struct {
 	Agent  string         // User-Agent
 	// Clients are the operator's own registrations, by the name of the server.
 	Clients map[string]Client
-	// Known is told every token before it is used, so that it can be kept out
-	// of texts; nil: it is not told.
+	// Known is called with every token before it is used, so that it can be taken
+	// out of texts; nil: it is not called.
 	Known func(name string, token httpsafe.Secret)
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -40,11 +40,11 @@ type OAuth struct {
 	o     OAuthOptions
 	store *oauthStore
 
-	mu      sync.Mutex
-	refused map[string]string                     // server -> the access token it turned down
-	told    map[string]string                     // server -> the access token that Known was told
-	flights map[string]*oauth.Source[oauthTokens] // server -> the refresh under way
-	granted map[string]*oauthEntry                // server -> what client credentials gave; never changed in place
+	mu       sync.Mutex
+	refused  map[string]string                     // server -> the access token it turned down
+	reported map[string]string                     // server -> the access token that Known was told
+	flights  map[string]*oauth.Source[oauthTokens] // server -> the refresh under way
+	granted  map[string]*oauthEntry                // server -> what client credentials gave; never changed in place
 }
 
 // Client is an operator's own registration at the login server of an MCP server.
@@ -75,7 +75,7 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 	}
 	return &OAuth{
 		o: o, store: &oauthStore{oauth.Document[*oauthFile]{Store: o.Store, Name: string(datadir.MCPTokens)}},
-		refused: map[string]string{}, told: map[string]string{}, flights: map[string]*oauth.Source[oauthTokens]{}, granted: map[string]*oauthEntry{},
+		refused: map[string]string{}, reported: map[string]string{}, flights: map[string]*oauth.Source[oauthTokens]{}, granted: map[string]*oauthEntry{},
 	}, nil
 }
 
@@ -117,7 +117,7 @@ func (a *OAuth) entry(ctx context.Context, server, url string) (*oauthEntry, err
 	return e, err
 }
 
-// flight is the refresh that all callers of a server share.
+// flight returns the refresh that all callers of a server share.
 func (a *OAuth) flight(server, url string) *oauth.Source[oauthTokens] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,11 +216,11 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (oauthTokens, e
 	return fresh, nil
 }
 
-// use is a token that goes on the wire, made known before.
+// use returns a token that goes on the wire, made known before.
 func (a *OAuth) use(server string, t oauthTokens) httpsafe.Secret {
 	a.mu.Lock()
-	news := a.o.Known != nil && a.told[server] != t.Access
-	a.told[server] = t.Access
+	news := a.o.Known != nil && a.reported[server] != t.Access
+	a.reported[server] = t.Access
 	a.mu.Unlock()
 	if news {
 		a.o.Known("mcp."+server+".access_token", httpsafe.NewSecret(t.Access))

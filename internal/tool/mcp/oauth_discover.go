@@ -239,5 +239,5 @@ func (w *oauthWire) document(ctx context.Context, place string, v any) (ok bool,
 	return a.Status == http.StatusOK && json.Unmarshal(a.Body, v) == nil, nil
 }
 
-// oauthAt is a page on the origin of u.
+// oauthAt returns a page on the origin of u.
 func oauthAt(u *url.URL, path string) string { return u.Scheme + "://" + u.Host + path }

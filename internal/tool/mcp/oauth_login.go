@@ -19,14 +19,14 @@ import (
 
 // LoginOptions are the choices of a login.
 type LoginOptions struct {
-	// Tell shows the address to open in a browser; required.
-	Tell func(address string)
+	// ShowAddress shows the address to open in a browser; required.
+	ShowAddress func(address string)
 	// Pasted starts to deliver lines that a person types, in case the browser
 	// runs on another machine and cannot come back to this one. nil: there is
 	// no person who can type.
 	Pasted func() <-chan string
-	// Note tells that a pasted line is of no use, and why.
-	Note func(text string)
+	// Notify shows that a pasted line is of no use, and why.
+	Notify func(text string)
 	// Port for the browser to come back to. 0 takes the one of the last login
 	// if it is free, else any: a server knows us by that address, and another
 	// one means to register again.
@@ -102,15 +102,15 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 		return err
 	}
 	verifier := oauth2.GenerateVerifier()
-	o.Tell(f.authorize(back.State(), verifier))
-	code, err := back.Wait(ctx, o.Pasted, o.Note)
+	o.ShowAddress(f.authorize(back.State(), verifier))
+	code, err := back.Wait(ctx, o.Pasted, o.Notify)
 	if err != nil {
 		return err
 	}
 	tokens, err := w.exchange(ctx, f.entry, code, verifier, a.o.Now())
 	if r, ok := errors.AsType[*oauth.RefusedError](err); ok && r.Code == "invalid_client" {
 		// The server forgot us: the next login registers again.
-		return errors.Join(err, f.keep(ctx, func(e *oauthEntry) { e.Client, e.Redirect = nil, "" }))
+		return errors.Join(err, f.save(ctx, func(e *oauthEntry) { e.Client, e.Redirect = nil, "" }))
 	}
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 	if tokens.Scope == "" {
 		tokens.Scope = f.scope
 	}
-	if err := f.keep(ctx, func(e *oauthEntry) {
+	if err := f.save(ctx, func(e *oauthEntry) {
 		e.Tokens = &tokens
 		e.Client = f.entry.Client
 		e.Redirect = f.entry.Redirect
@@ -133,7 +133,7 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 	return nil
 }
 
-func (f *oauthFlow) keep(ctx context.Context, change func(*oauthEntry)) error {
+func (f *oauthFlow) save(ctx context.Context, change func(*oauthEntry)) error {
 	return f.store.commit(ctx, f.claim, change)
 }
 
@@ -162,7 +162,7 @@ func (f *oauthFlow) client(ctx context.Context, o LoginOptions) error {
 	// Kept before the person acts, so that a login that is given up does not
 	// register again the next time. Tokens that are there belong to the old
 	// registration and stay together with it until there are new ones.
-	return f.keep(ctx, func(e *oauthEntry) {
+	return f.save(ctx, func(e *oauthEntry) {
 		if e.Tokens == nil {
 			e.Client = f.entry.Client
 			e.Redirect = f.entry.Redirect
@@ -171,7 +171,7 @@ func (f *oauthFlow) client(ctx context.Context, o LoginOptions) error {
 	})
 }
 
-// authorize is the address to open.
+// authorize returns the address to open.
 func (f *oauthFlow) authorize(state, verifier string) string {
 	c := f.entry.config()
 	c.Endpoint.AuthURL, c.Scopes = f.meta.AuthorizationEndpoint, strings.Fields(f.scope)

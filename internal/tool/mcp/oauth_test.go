@@ -273,7 +273,7 @@ func (w *world) loginBy(a *OAuth, open func(address string)) (LoginState, error)
 	w.Helper()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	return a.Login(w.Context(), "s", w.url(), LoginOptions{Tell: func(address string) {
+	return a.Login(w.Context(), "s", w.url(), LoginOptions{ShowAddress: func(address string) {
 		wg.Go(func() { open(address) })
 	}})
 }
@@ -589,7 +589,7 @@ func TestDiscoveryRefused(t *testing.T) {
 			w := newWorld(t)
 			tt.change(w)
 			_, err := w.oauth().Login(t.Context(), "s", w.url(), LoginOptions{
-				Tell: func(address string) { t.Errorf("it opens %s", address) },
+				ShowAddress: func(address string) { t.Errorf("it opens %s", address) },
 			})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
@@ -881,8 +881,8 @@ func TestLoginPasted(t *testing.T) {
 	var notes []string
 	st, err := w.oauth().Login(t.Context(), "s", w.url(), LoginOptions{
 		Pasted: func() <-chan string { return lines },
-		Note:   func(text string) { notes = append(notes, text) },
-		Tell: func(address string) {
+		Notify: func(text string) { notes = append(notes, text) },
+		ShowAddress: func(address string) {
 			wg.Go(func() {
 				c := &http.Client{
 					Transport:     &http.Transport{DisableKeepAlives: true},
@@ -917,7 +917,7 @@ func TestLoginPasted(t *testing.T) {
 func TestLoginTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.oauth().Login(t.Context(), "s", w.url(), LoginOptions{Tell: func(string) {}, Wait: 300 * time.Millisecond})
+	_, err := w.oauth().Login(t.Context(), "s", w.url(), LoginOptions{ShowAddress: func(string) {}, Wait: 300 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "the login was not completed within") {
 		t.Errorf("error %v", err)
 	}

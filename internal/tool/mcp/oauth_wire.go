@@ -141,7 +141,7 @@ const (
 	postSecret  = "client_secret_post"
 )
 
-// tokenMethod is the first of some methods that a token endpoint knows, and the
+// tokenMethod returns the first of some methods that a token endpoint knows, and the
 // first of all if it does not say.
 func tokenMethod(m *oauthex.AuthServerMeta, methods ...string) string {
 	for _, name := range methods {

@@ -159,7 +159,7 @@ func (s *server) resources(ctx context.Context, cs *sdk.ClientSession) ([]offer,
 		return r.Resources, r.NextCursor, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list resources: %w", err)
+		return nil, fmt.Errorf("list resources of the MCP server: %w", err)
 	}
 	if cut {
 		s.log.WarnContext(ctx, "mcp server offers more resources than are taken; name the ones you want in enabledResources", "limit", limit)
@@ -210,7 +210,7 @@ func (s *server) prompts(ctx context.Context, cs *sdk.ClientSession) ([]offer, e
 		return r.Prompts, r.NextCursor, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list prompts: %w", err)
+		return nil, fmt.Errorf("list prompts of the MCP server: %w", err)
 	}
 	if cut {
 		s.log.WarnContext(ctx, "mcp server offers more prompts than are taken; name the ones you want in enabledPrompts", "limit", limit)
@@ -240,7 +240,7 @@ func (s *server) prompts(ctx context.Context, cs *sdk.ClientSession) ([]offer, e
 	return out, nil
 }
 
-// describe is the description the model reads: whose words they are comes
+// describe returns the description the model reads: whose words they are comes
 // first, and what cannot be seen is gone.
 func (s *server) describe(what, description, title string) string {
 	if strings.TrimSpace(description) == "" {
@@ -255,7 +255,7 @@ func hashOf(parts ...any) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// policy is the list of names that are enabled for a kind.
+// policy returns the list of names that are enabled for a kind.
 func (s *server) policy(k kind) []string {
 	own := s.EnabledTools
 	switch k {

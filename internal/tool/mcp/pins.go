@@ -72,7 +72,7 @@ func (p *pins) change(ctx context.Context, fn func() (keep bool)) error {
 			return nil, nil
 		}
 		if damage != nil {
-			if _, err := store.KeepDamaged(ctx, p.store, pinsName, old, time.Now()); err != nil {
+			if _, err := store.SaveDamaged(ctx, p.store, pinsName, old, time.Now()); err != nil {
 				return nil, err
 			}
 		}
@@ -165,7 +165,7 @@ func (s *server) pinned(ctx context.Context, list *listing) {
 	}
 	changed, err := s.pool.pins.compare(ctx, s.Server, list.offers, hold)
 	if err != nil {
-		s.log.WarnContext(ctx, "definitions of mcp tools cannot be remembered", "err", err)
+		s.log.WarnContext(ctx, "definitions of mcp tools cannot be saved", "err", err)
 	}
 	if len(changed) == 0 {
 		return

@@ -57,7 +57,7 @@ func probe(ctx context.Context, o Options) (probed, error) {
 	}
 	p.Took = time.Since(began)
 	p.Tools, _ = pool.Tools(ctx)
-	p.Odd = lines.take()
+	p.Odd = lines.collected()
 	return p, nil
 }
 
@@ -115,7 +115,7 @@ func (o *oddLines) WithAttrs([]slog.Attr) slog.Handler { return o }
 // WithGroup implements slog.Handler.
 func (o *oddLines) WithGroup(string) slog.Handler { return o }
 
-func (o *oddLines) take() []string {
+func (o *oddLines) collected() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lines

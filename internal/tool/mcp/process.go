@@ -229,9 +229,9 @@ func (p *process) Close() error {
 	return nil
 }
 
-// end stops the server: politely by closing its input, then with growing
+// stop ends the server: politely by closing its input, then with growing
 // force, and in any case whatever else is left in its group.
-func (p *process) end() {
+func (p *process) stop() {
 	_ = p.Close()
 	_ = p.stdin.Close() // also frees the writer
 	waited := make(chan error, 1)
@@ -269,7 +269,7 @@ func waitFor(ch <-chan error, d time.Duration) (ok bool, err error) {
 	}
 }
 
-// childEnv is the whole environment of a server: a few harmless variables and
+// childEnv returns the whole environment of a server: a few harmless variables and
 // what its configuration adds. The agent's own environment holds keys, so
 // nothing else of it gets in; neither do exported shell functions.
 func childEnv(environ []string, extra map[string]httpsafe.Secret) []string {
@@ -297,7 +297,7 @@ func childEnv(environ []string, extra map[string]httpsafe.Secret) []string {
 	return env
 }
 
-// envKey is the spelling of a variable: Windows does not tell case apart.
+// envKey returns the spelling of a variable: Windows does not tell case apart.
 func envKey(k string) string {
 	if runtime.GOOS == "windows" {
 		return strings.ToUpper(k)

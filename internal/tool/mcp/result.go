@@ -52,7 +52,7 @@ func (c *collector) line(s string) {
 	c.text.WriteString(s)
 }
 
-// result is the finished result. All of it came from outside.
+// result returns the finished result. All of it came from outside.
 func (c *collector) result() tool.Result {
 	out := c.text.String()
 	if c.cut > 0 {
@@ -148,10 +148,10 @@ func (c *collector) resource(r *sdk.ResourceContents) {
 func (c *collector) media(what string, data []byte, declared string) {
 	kind := llm.PictureType(data)
 	note := fmt.Sprintf("[%s, %d bytes", what, len(data))
-	path, err := c.s.keep(data, kind, declared)
+	path, err := c.s.save(data, kind, declared)
 	switch {
 	case err != nil:
-		c.s.log.Warn("mcp media cannot be kept", "err", err)
+		c.s.log.Warn("mcp media cannot be saved", "err", err)
 	case path != "":
 		note += ", saved as " + path
 	}
@@ -195,9 +195,9 @@ func extension(kind, declared string) string {
 	return "bin"
 }
 
-// keep stores bytes under a name made of their hash, and drops the oldest
+// save stores bytes under a name made of their hash, and drops the oldest
 // files when a server has filled its share.
-func (s *server) keep(data []byte, kind, declared string) (string, error) {
+func (s *server) save(data []byte, kind, declared string) (string, error) {
 	if s.pool.o.MediaDir == "" || len(data) == 0 {
 		return "", nil
 	}

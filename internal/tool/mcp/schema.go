@@ -47,17 +47,17 @@ func normalise(in any) params {
 	n := &normaliser{renamed: map[string]string{}, defs: map[string]any{}, hoisted: map[string]string{}}
 	root, ok := in.(map[string]any)
 	if !ok {
-		return n.finish(openSchema())
+		return n.assemble(openSchema())
 	}
 	if depth(in, maxSchemaDepth) > maxSchemaDepth {
-		n.note("its parameters are nested too deeply to be described")
-		return n.finish(openSchema())
+		n.addNote("its parameters are nested too deeply to be described")
+		return n.assemble(openSchema())
 	}
 	n.root = root
 	out := n.node(n.derefRoot(root))
 	if t, _ := out["type"].(string); t != "object" {
 		if t != "" || out["enum"] != nil {
-			n.note("its parameters are not an object")
+			n.addNote("its parameters are not an object")
 			out = openSchema()
 		}
 		out["type"] = "object"
@@ -76,7 +76,7 @@ func normalise(in any) params {
 		out["properties"] = map[string]any{wrapped: inner}
 		out["required"] = []any{wrapped}
 	}
-	return n.finish(out)
+	return n.assemble(out)
 }
 
 // combined reports whether a schema is a choice or has conditions at its root.
@@ -98,14 +98,14 @@ type normaliser struct {
 	notes   []string
 }
 
-func (n *normaliser) note(s string) {
+func (n *normaliser) addNote(s string) {
 	if !slices.Contains(n.notes, s) {
 		n.notes = append(n.notes, s)
 	}
 }
 
-// finish attaches the definitions and holds the limits.
-func (n *normaliser) finish(out map[string]any) params {
+// assemble attaches the definitions and holds the limits.
+func (n *normaliser) assemble(out map[string]any) params {
 	if len(n.defs) > 0 {
 		out["$defs"] = n.defs
 	}
@@ -113,17 +113,17 @@ func (n *normaliser) finish(out map[string]any) params {
 		cutLoops(out, n.defs)
 	}
 	if expansion(out) > maxSchemaNodes {
-		n.note("its parameters refer to each other too often to be described")
+		n.addNote("its parameters refer to each other too often to be described")
 		return n.open()
 	}
 	b, err := json.Marshal(out)
 	if err == nil && len(b) > maxSchemaBytes {
 		dropTexts(out)
-		n.note("descriptions of its parameters are left out, because they are too long")
+		n.addNote("descriptions of its parameters are left out, because they are too long")
 		b, err = json.Marshal(out)
 	}
 	if err != nil || len(b) > maxSchemaBytes {
-		n.note("its parameters are too long to be described")
+		n.addNote("its parameters are too long to be described")
 		return n.open()
 	}
 	return params{schema: b, renamed: n.renamed, wrapped: n.wrap, notes: n.notes}
@@ -155,7 +155,7 @@ func (n *normaliser) derefRoot(root map[string]any) map[string]any {
 		}
 		cur = merged
 	}
-	n.note("its parameters are described by a reference that leads nowhere")
+	n.addNote("its parameters are described by a reference that leads nowhere")
 	return openSchema()
 }
 
@@ -361,7 +361,7 @@ func (n *normaliser) required(list []any) []any {
 	return out
 }
 
-// property is the name a property is offered under. A replaced name ends in a
+// property returns the name a property is offered under. A replaced name ends in a
 // hash of the original, so one map serves all levels.
 func (n *normaliser) property(name string) string {
 	if plainProperty(name) {
@@ -385,7 +385,7 @@ func plainProperty(name string) bool {
 func (n *normaliser) reference(ref string, m map[string]any) map[string]any {
 	target := n.resolve(ref)
 	if target == nil {
-		n.note("a reference in its parameters leads nowhere")
+		n.addNote("a reference in its parameters leads nowhere")
 		out := map[string]any{}
 		if d, ok := m["description"].(string); ok {
 			out["description"] = text.Ellipsis(text.Clean(d), maxSchemaText)

@@ -81,7 +81,7 @@ func (e *expander) follow(ref any, level int) int {
 	return e.known[at]
 }
 
-// definition is the name a reference of ours leads to; a property that is
+// definition returns the name a reference of ours leads to; a property that is
 // called $ref leads nowhere.
 func definition(ref any) string {
 	s, _ := ref.(string)

@@ -20,8 +20,8 @@ const (
 	loginEvery = 15 * time.Second
 	// listTimeout bounds reading all lists of a server.
 	listTimeout = 30 * time.Second
-	// settleTime lets a burst of changes pass before the lists are read again.
-	settleTime = 200 * time.Millisecond
+	// burstTime lets a burst of changes pass before the lists are read again.
+	burstTime = 200 * time.Millisecond
 )
 
 // State says how a server is doing.
@@ -55,7 +55,7 @@ type server struct {
 	since   time.Time
 	reason  string // why it is not ready, in our words
 	version string // of the protocol
-	settled bool   // the first attempt is over
+	tried   bool   // the first attempt is over
 	link    *link
 	moved   chan struct{} // closed and replaced whenever state or link change
 	list    listing
@@ -67,7 +67,7 @@ func newServer(p *Pool, c Server) *server {
 		state: Idle, since: p.o.Now(), moved: make(chan struct{}),
 	}
 	if c.Disabled {
-		s.state, s.settled = Off, true
+		s.state, s.tried = Off, true
 	}
 	if s.ToolTimeout <= 0 {
 		s.ToolTimeout = defaultToolTimeout
@@ -95,7 +95,7 @@ func (s *server) move(st State, reason string, l *link) {
 	s.reason = reason
 	s.link = l
 	if st != Connecting {
-		s.settled = true
+		s.tried = true
 	}
 	close(s.moved)
 	s.moved = make(chan struct{})
@@ -113,7 +113,7 @@ func (s *server) run(ctx context.Context) {
 			h.worked()
 			began := time.Now()
 			err = s.serve(ctx, l)
-			l.end()
+			l.close()
 			if time.Since(began) > s.pool.timing.maxBackoff {
 				pauses.Reset()
 			}
@@ -158,7 +158,7 @@ func (s *server) serve(ctx context.Context, l *link) error {
 	s.version = l.session.InitializeResult().ProtocolVersion
 	s.mu.Unlock()
 	if err := s.relist(ctx, l); err != nil {
-		return fmt.Errorf("list its tools: %w", err)
+		return fmt.Errorf("list tools of the MCP server: %w", err)
 	}
 	s.pool.refresh() // before it is reported as ready
 	s.set(Ready, "", l)
@@ -176,7 +176,7 @@ func (s *server) serve(ctx context.Context, l *link) error {
 			}
 			return fmt.Errorf("the connection was lost: %w", l.wire.reason)
 		case <-l.wire.changed:
-			if wait.For(ctx, settleTime) != nil {
+			if wait.For(ctx, burstTime) != nil {
 				return ctx.Err()
 			}
 			if err := s.relist(ctx, l); err != nil {
@@ -211,7 +211,10 @@ func (s *server) connected(ctx context.Context, d time.Duration) (*link, error) 
 	defer t.Stop()
 	for {
 		s.mu.Lock()
-		l, st, reason, moved := s.link, s.state, s.reason, s.moved
+		l := s.link
+		st := s.state
+		reason := s.reason
+		moved := s.moved
 		s.mu.Unlock()
 		switch {
 		case l != nil:
@@ -272,7 +275,7 @@ func (s *server) odd() func(string) {
 	}
 }
 
-// clean is an error in a form that may be shown to the model and to people:
+// clean returns an error in a form that may be shown to the model and to people:
 // one line, no credentials, nothing the server wrote at length.
 func (s *server) clean(err error) string {
 	if err == nil {

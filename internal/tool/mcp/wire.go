@@ -50,15 +50,15 @@ const (
 // requests are answered here.
 type wire struct {
 	sdk.Transport
-	conn    sdk.Connection
-	changed chan struct{} // capacity 1: there is news or there is none
-	answers chan *jsonrpc.Response
-	told    time.Time     // when the SDK was last told of a change; read loop only
-	lost    chan struct{} // closed when nothing more can be read
-	reason  error         // set before
-	once    sync.Once
-	// version is told the protocol version the server chose. The SDK tells
-	// only connections of its own, and requests must name it.
+	conn       sdk.Connection
+	changed    chan struct{} // capacity 1: there is news or there is none
+	answers    chan *jsonrpc.Response
+	notifiedAt time.Time     // when the SDK was last told of a change; read loop only
+	lost       chan struct{} // closed when nothing more can be read
+	reason     error         // set before
+	once       sync.Once
+	// version is called with the protocol version the server chose. The SDK passes
+	// it only to connections of its own, and requests must name it.
 	version func(string)
 
 	mu       sync.Mutex
@@ -159,8 +159,8 @@ func (w *wire) filter(m jsonrpc.Message) bool {
 		case w.changed <- struct{}{}:
 		default:
 		}
-		if now := time.Now(); now.Sub(w.told) >= changeEvery {
-			w.told = now
+		if now := time.Now(); now.Sub(w.notifiedAt) >= changeEvery {
+			w.notifiedAt = now
 			return true
 		}
 	case "notifications/progress":

@@ -15,7 +15,7 @@ import (
 // Token is the token that a login at a Server yields.
 const Token = "tok-of-the-server"
 
-// Server is the address of an MCP server with two tools. A locked one wants a
+// Server returns the address of an MCP server with two tools. A locked one wants a
 // login, at itself.
 func Server(t *testing.T, locked bool) string {
 	t.Helper()

@@ -27,13 +27,13 @@ func newAsking(ctx context.Context, c *tool.Call) *asking {
 	a := &asking{ask: c.Ask}
 	a.call, a.end = context.WithCancel(ctx)
 	if c.Ask != nil {
-		c.Ask = a.put
+		c.Ask = a.askPerson
 	}
 	return a
 }
 
-// put asks a question while the call lasts.
-func (a *asking) put(ctx context.Context, q bus.Question) (string, error) {
+// askPerson asks a question while the call lasts.
+func (a *asking) askPerson(ctx context.Context, q bus.Question) (string, error) {
 	a.mu.Lock()
 	if a.over {
 		a.mu.Unlock()

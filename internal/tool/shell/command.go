@@ -179,7 +179,7 @@ func (w wrapper) program(rest []string) []string {
 	return rest[w.skip:]
 }
 
-// actions are the commands that find runs on what it finds.
+// actions returns the commands that find runs on what it finds.
 func actions(args []string) [][]string {
 	var out [][]string
 	for i := 0; i < len(args); i++ {
@@ -265,7 +265,7 @@ func shellArgs(args []string) shellUse {
 	return u
 }
 
-// scripts are the texts that a command hands to a shell.
+// scripts returns the texts that a command hands to a shell.
 func scripts(name string, argv []string) []string {
 	args := argv[1:]
 	switch {
@@ -296,7 +296,7 @@ func scripts(name string, argv []string) []string {
 	return nil
 }
 
-// option is the value of a short or long option, whether attached or not.
+// option returns the value of a short or long option, whether attached or not.
 func option(args []string, short, long string) string {
 	for i, a := range args {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// envKey is the spelling under which a variable is stored: Windows does not
+// envKey returns the spelling under which a variable is stored: Windows does not
 // distinguish case.
 func envKey(name string) string {
 	if runtime.GOOS == "windows" {
@@ -102,7 +102,7 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 	return env, nil
 }
 
-// withVariable is a copy of env in which a variable has a certain value.
+// withVariable returns a copy of env in which a variable has a certain value.
 func withVariable(env []string, name, value string) []string {
 	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 	return append(out, name+"="+value)

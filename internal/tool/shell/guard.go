@@ -361,7 +361,7 @@ func (s *scan) function(n *syntax.FuncDecl) {
 
 func isPipe(n *syntax.BinaryCmd) bool { return n.Op == syntax.Pipe || n.Op == syntax.PipeAll }
 
-// base is the name of a program without its directory.
+// base returns the name of a program without its directory.
 func base(word string) string {
 	return strings.TrimSuffix(strings.ToLower(path.Base(strings.ReplaceAll(word, `\`, "/"))), ".exe")
 }

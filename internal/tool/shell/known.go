@@ -148,7 +148,9 @@ func (k known) fits(args []string) bool {
 	found := k.must == ""
 	for i := 0; i < len(args); i++ {
 		a := args[i]
-		takes, name, ok := false, "", true
+		var takes bool
+		var name string
+		ok := true
 		switch {
 		case isUnknown(a) || strings.ContainsAny(a, "\x00\n\r") || strings.Contains(a, "%G"): // git runs gpg for %G
 			return false

@@ -29,7 +29,7 @@ type Login struct {
 // loginWait bounds one run. Start-up files that ask or wait lose.
 const loginWait = 5 * time.Second
 
-// LoginEnv is the environment that the user's login shell gives to programs. It
+// LoginEnv returns the environment that the user's login shell gives to programs. It
 // reads the start-up files as a terminal does, and if that fails without those
 // that are for terminals only.
 func LoginEnv(ctx context.Context, o Login) (map[string]string, error) {
@@ -89,7 +89,7 @@ func between(printed, mark string) map[string]string {
 	return vars
 }
 
-// loginShell is the shell of the user: what SHELL says, or the list of users.
+// loginShell returns the shell of the user: what SHELL says, or the list of users.
 func loginShell(vars map[string]string) string {
 	name := vars["SHELL"]
 	if name == "" && runtime.GOOS == "linux" {
@@ -112,7 +112,7 @@ func loginShell(vars map[string]string) string {
 	return name
 }
 
-// missingProgram is the name of the program that a shell, or env, did not find
+// missingProgram returns the name of the program that a shell, or env, did not find
 // when a command ended with code 127; "" if its words say nothing about it.
 func missingProgram(stderr string) string {
 	for line := range strings.Lines(stderr) {

@@ -201,7 +201,7 @@ func newInvocation(argv []string) invocation {
 	return inv
 }
 
-// text is the command in one spelling.
+// text returns the command in one spelling.
 func (inv invocation) text() string {
 	return strings.Join(slices.Concat([]string{inv.program}, inv.words, inv.options), " ")
 }

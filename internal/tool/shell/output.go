@@ -75,9 +75,9 @@ func (c *capture) close() {
 	c.add(p)
 }
 
-// take hands over what was captured so far and starts again. A character whose
+// drain hands over what was captured so far and starts again. A character whose
 // rest has not arrived stays behind.
-func (c *capture) take() *capture {
+func (c *capture) drain() *capture {
 	old := *c
 	*c = capture{half: c.half, pending: c.pending}
 	old.pending = nil

@@ -17,7 +17,7 @@ import (
 // program that builds a path by itself is the sandbox's business, and where
 // there is one nothing is guessed from text.
 
-// withLinks is the guard with every root and protected path also in the form
+// withLinks returns the guard with every root and protected path also in the form
 // that symbolic links give it. Links change, so this is asked again for each
 // call.
 func (g *guard) withLinks() *guard {
@@ -87,7 +87,7 @@ func (g *guard) opened(p, prot string) bool {
 	return slices.ContainsFunc(g.openings(), func(root string) bool { return root != prot && under(root, prot) && under(p, root) })
 }
 
-// openings are the workspace and the roots, whether links were resolved or not.
+// openings returns the workspace and the roots, whether links were resolved or not.
 func (g *guard) openings() []string { return append([]string{g.workspace}, g.roots...) }
 
 // mayMatch compares a path with wildcards, element by element, with a path
@@ -153,7 +153,7 @@ func (g *guard) installed(program string) bool {
 	return slices.ContainsFunc(g.programs, func(dir string) bool { return under(program, dir) })
 }
 
-// textWords are the arguments that are text or patterns, not files: whatever
+// textWords returns the arguments that are text or patterns, not files: whatever
 // echo prints, the expression of sed, the pattern of grep.
 func textWords(name string, args []string) map[string]bool {
 	text := map[string]bool{}
@@ -344,7 +344,7 @@ func (s *scan) literalSecrets(word string) {
 	}
 }
 
-// spellings are the ways to write a path.
+// spellings returns the ways to write a path.
 func (s *scan) spellings(p string) []string {
 	out := []string{p}
 	if rel, ok := strings.CutPrefix(p, strings.TrimSuffix(s.g.home, "/")+"/"); ok {
@@ -353,7 +353,7 @@ func (s *scan) spellings(p string) []string {
 	return out
 }
 
-// without is a text without the paths that begin with one of these, as far as
+// without returns a text without the paths that begin with one of these, as far as
 // they do not lead back up.
 func without(text string, paths []string) string {
 	for _, p := range paths {
@@ -382,7 +382,7 @@ func boundary(rest string) bool {
 	return rest == "" || strings.ContainsRune("/'\"` \t\n);,:|&<>]}", rune(rest[0]))
 }
 
-// staticPrefix is the directory above the first wildcard.
+// staticPrefix returns the directory above the first wildcard.
 func staticPrefix(p string) string {
 	i := strings.IndexAny(p, "*?[")
 	if i < 0 {
@@ -431,7 +431,7 @@ func resolveInside(path string, inside func(string) bool) (string, error) {
 	return "", errors.New("too many links")
 }
 
-// followLink is a path with its first link below root replaced by what it names,
+// followLink returns a path with its first link below root replaced by what it names,
 // "" when there is none.
 func followLink(root, path string) (string, error) {
 	rest, err := filepath.Rel(root, path)

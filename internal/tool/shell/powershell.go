@@ -110,7 +110,7 @@ func powerShellSegments(command string) []string {
 	return out
 }
 
-// powerShellRules is the built-in deny list for PowerShell and cmd.
+// powerShellRules returns the built-in deny list for PowerShell and cmd.
 func powerShellRules(command string) *refusal {
 	for _, segment := range powerShellSegments(command) {
 		words := strings.Fields(strings.ToLower(strings.NewReplacer(`"`, "", "'", "", "`", "", "^", "").Replace(segment)))

@@ -8,7 +8,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// of is the runner of a call: that of the workspace, one that starts in the
+// of returns the runner of a call: that of the workspace, one that starts in the
 // folder of the conversation, or one that is kept inside it.
 func (s *Shell) of(c tool.Call) (*runner, error) {
 	if c.Project.Dir == "" {

@@ -270,7 +270,7 @@ func (s *scan) pipe(n *syntax.BinaryCmd) {
 			continue
 		}
 		call, ok := st.Cmd.(*syntax.CallExpr)
-		if ok && !takesInput(st) && s.runsStdin(call) {
+		if ok && !readsInput(st) && s.runsStdin(call) {
 			s.pipedCode()
 			return
 		}
@@ -282,7 +282,7 @@ func (s *scan) pipedCode() {
 	s.ask(true, "it pipes text into an interpreter as a program that nobody has seen", readFirst)
 }
 
-func takesInput(st *syntax.Stmt) bool {
+func readsInput(st *syntax.Stmt) bool {
 	for _, r := range st.Redirs {
 		switch r.Op {
 		case syntax.RdrIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:

@@ -148,15 +148,15 @@ func (j *job) wait(ctx context.Context, out *outcome) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		out.code = exitCode(exit)
 	}
-	out.over = j.watch.end(out.code)
-	stopped, left := j.kin.end()
+	out.over = j.watch.close(out.code)
+	stopped, left := j.kin.stop()
 	if !j.r.guard.sandboxed { // there it may have been a process of the sandbox itself
 		out.stopped = stopped
 	}
 	if left > 0 {
 		j.r.log.WarnContext(ctx, "processes of a command survived being killed", "count", left)
 	}
-	j.streams.finish()
+	j.streams.drain()
 	out.outside = j.held.outside()
 	return err
 }
@@ -239,9 +239,9 @@ func (s *streams) start() {
 	}
 }
 
-// finish waits until everything written has been read. A process that could
+// drain waits until everything written has been read. A process that could
 // not be found may hold a pipe open for ever, so the wait is bounded.
-func (s *streams) finish() {
+func (s *streams) drain() {
 	giveUp := time.AfterFunc(killWait, s.close)
 	s.done.Wait()
 	giveUp.Stop()

@@ -112,9 +112,9 @@ func (k *kin) ask(cmd *exec.Cmd) error {
 	return err
 }
 
-// end stops what outlived the shell: first politely, after the grace period
+// stop ends what outlived the shell: first politely, after the grace period
 // for certain. It returns how many processes there were and how many remain.
-func (k *kin) end() (found, left int) {
+func (k *kin) stop() (found, left int) {
 	begin := k.asked
 	if begin.IsZero() {
 		begin = time.Now()

@@ -77,7 +77,7 @@ func (k *kin) kill() {
 	_ = exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(k.leader)).Run() //nolint:gosec,noctx // fixed program, ends by itself
 }
 
-func (k *kin) end() (found, left int) {
+func (k *kin) stop() (found, left int) {
 	k.job.End()
 	return 0, 0
 }

@@ -344,7 +344,7 @@ func (r *runs) repo(dir string) {
 	r.out.Repos = append(r.out.Repos, Use{dir, "git"})
 }
 
-// inlineCode is the place of the program among the words of an interpreter; -1
+// inlineCode returns the place of the program among the words of an interpreter; -1
 // if it is not there.
 func inlineCode(name string, words []string) int {
 	var letters string

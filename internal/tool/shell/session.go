@@ -76,7 +76,7 @@ type session struct {
 type state struct {
 	stdinClosed bool
 	frozen      bool // it may not write any more
-	told        bool // and the model knows
+	reported    bool // and the model knows
 }
 
 // start begins a session. The context only lends its values: a session is not
@@ -88,46 +88,46 @@ func (s *sessions) start(turn context.Context, r *runner, c tool.Call, l launch)
 		ctx, release = context.WithTimeoutCause(ctx, l.limit, errTimeLimit)
 	}
 	now := time.Now()
-	one := &session{
+	sess := &session{
 		id: randomHex(6), owner: c.SessionKey, project: c.Project, runner: r, launch: l, began: now, used: now, stop: stop,
 		ended: make(chan struct{}), watches: map[*watch]bool{},
 	}
-	one.stdout, one.stderr = &stream{of: one, buf: newCapture(sessionChars)}, &stream{of: one, buf: newCapture(sessionChars)}
+	sess.stdout, sess.stderr = &stream{of: sess, buf: newCapture(sessionChars)}, &stream{of: sess, buf: newCapture(sessionChars)}
 	fail := func(err error) (*session, error) {
 		stop(err)
 		release()
 		return nil, err
 	}
-	if err := s.admit(one); err != nil {
+	if err := s.admit(sess); err != nil {
 		return fail(err)
 	}
-	j, err := one.run(ctx, r)
+	j, err := sess.run(ctx, r)
 	if err != nil {
-		s.remove(one)
-		close(one.ended)
+		s.remove(sess)
+		close(sess.ended)
 		return fail(err)
 	}
-	one.job = j
-	one.idle = time.AfterFunc(s.idle, func() { s.expire(one) })
+	sess.job = j
+	sess.idle = time.AfterFunc(s.idle, func() { s.expire(sess) })
 	go func() {
-		defer close(one.ended)
+		defer close(sess.ended)
 		defer stop(nil)
 		defer release()
-		if err := j.wait(ctx, &one.out); err != nil && ctx.Err() != nil {
-			one.cause = context.Cause(ctx)
+		if err := j.wait(ctx, &sess.out); err != nil && ctx.Err() != nil {
+			sess.cause = context.Cause(ctx)
 		}
-		one.over = time.Now()
-		one.closeStdin()
+		sess.over = time.Now()
+		sess.closeStdin()
 	}()
-	return one, nil
+	return sess, nil
 }
 
 // run starts the command of a session.
-func (one *session) run(ctx context.Context, r *runner) (*job, error) {
-	if one.launch.pty {
-		j, err := r.start(ctx, one.launch, nil, one.stdout, one.stderr)
+func (sess *session) run(ctx context.Context, r *runner) (*job, error) {
+	if sess.launch.pty {
+		j, err := r.start(ctx, sess.launch, nil, sess.stdout, sess.stderr)
 		if err == nil {
-			one.stdin = j.streams.terminal
+			sess.stdin = j.streams.terminal
 		}
 		return j, err
 	}
@@ -136,11 +136,11 @@ func (one *session) run(ctx context.Context, r *runner) (*job, error) {
 		return nil, err
 	}
 	defer in.Close() //nolint:errcheck // the command has its own
-	j, err := r.start(ctx, one.launch, in, one.stdout, one.stderr)
+	j, err := r.start(ctx, sess.launch, in, sess.stdout, sess.stderr)
 	if err != nil {
 		_ = writer.Close()
 	}
-	one.stdin = writer
+	sess.stdin = writer
 	return j, err
 }
 
@@ -151,18 +151,18 @@ var (
 
 // admit takes a place for a session. Places of commands that ended and were
 // not asked for are given away, the oldest first.
-func (s *sessions) admit(one *session) error {
+func (s *sessions) admit(sess *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errClosed
 	}
-	mine := func(o *session) bool { return o.owner == one.owner }
+	mine := func(o *session) bool { return o.owner == sess.owner }
 	anyone := func(*session) bool { return true }
 	if !s.room(maxPerOwner, mine) || !s.room(maxSessions, anyone) {
 		return errFull
 	}
-	s.all = append(s.all, one)
+	s.all = append(s.all, sess)
 	return nil
 }
 
@@ -186,14 +186,14 @@ func (s *sessions) room(limit int, chosen func(*session) bool) bool {
 	return true
 }
 
-func (s *sessions) remove(one *session) {
+func (s *sessions) remove(sess *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.all, one); i >= 0 {
+	if i := slices.Index(s.all, sess); i >= 0 {
 		s.all = slices.Delete(s.all, i, i+1)
 	}
-	if one.idle != nil {
-		one.idle.Stop()
+	if sess.idle != nil {
+		sess.idle.Stop()
 	}
 }
 
@@ -201,10 +201,10 @@ func (s *sessions) remove(one *session) {
 func (s *sessions) find(c tool.Call, id string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, one := range s.all {
-		if one.visible(c) && one.id == id {
-			one.touch(s.idle)
-			return one
+	for _, sess := range s.all {
+		if sess.visible(c) && sess.id == id {
+			sess.touch(s.idle)
+			return sess
 		}
 	}
 	return nil
@@ -214,75 +214,75 @@ func (s *sessions) of(owner string) []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*session
-	for _, one := range s.all {
-		if one.owner == owner {
-			out = append(out, one)
+	for _, sess := range s.all {
+		if sess.owner == owner {
+			out = append(out, sess)
 		}
 	}
 	return out
 }
 
 // turnOver freezes a command that outlives its turn, or ends it.
-func (one *session) turnOver(log *slog.Logger) {
-	held := one.job.held
-	if one.isOver() || held.Freeze == nil {
+func (sess *session) turnOver(log *slog.Logger) {
+	held := sess.job.held
+	if sess.isOver() || held.Freeze == nil {
 		return
 	}
 	cause := errTurnOver
 	if !held.Brief {
 		err := held.Freeze()
 		if err == nil {
-			one.mu.Lock()
-			one.frozen = true
-			one.mu.Unlock()
+			sess.mu.Lock()
+			sess.frozen = true
+			sess.mu.Unlock()
 			return
 		}
 		if errors.Is(err, sandbox.ErrWriting) {
 			cause = errStillWrote
-		} else if !one.isOver() {
-			log.Warn("end a command whose turn is over", "command", text.Label(one.launch.command, maxListedLength), "err", err)
+		} else if !sess.isOver() {
+			log.Warn("cannot end a command whose turn is over", "command", text.Label(sess.launch.command, maxListedLength), "err", err)
 		}
 	}
-	one.stop(cause)
-	<-one.ended
+	sess.stop(cause)
+	<-sess.ended
 }
 
-// remark says what became of the command's write access. It is said once.
-func (one *session) remark() string {
-	one.mu.Lock()
-	defer one.mu.Unlock()
+// remark returns what became of the command's write access. It is reported once.
+func (sess *session) remark() string {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
 	switch {
-	case one.told:
+	case sess.reported:
 		return ""
-	case one.frozen:
-		one.told = true
+	case sess.frozen:
+		sess.reported = true
 		return "\n[The turn that started it is over, so the workspace is read-only for it. Start it again if it must write.]"
-	case one.job.held.Brief:
-		one.told = true
+	case sess.job.held.Brief:
+		sess.reported = true
 		return "\n[It will be ended when this turn ends.]"
 	}
 	return ""
 }
 
 // expire ends a session that was not asked for in time.
-func (s *sessions) expire(one *session) {
-	one.stop(errIdle)
-	<-one.ended
-	s.remove(one)
+func (s *sessions) expire(sess *session) {
+	sess.stop(errIdle)
+	<-sess.ended
+	s.remove(sess)
 }
 
-// end ends the chosen sessions and waits until they are gone.
-func (s *sessions) end(chosen func(*session) bool) {
+// stop ends the chosen sessions and waits until they are gone.
+func (s *sessions) stop(chosen func(*session) bool) {
 	s.mu.Lock()
 	all := slices.Clone(s.all)
 	s.mu.Unlock()
-	all = slices.DeleteFunc(all, func(one *session) bool { return !chosen(one) })
-	for _, one := range all {
-		one.stop(errStopped)
+	all = slices.DeleteFunc(all, func(sess *session) bool { return !chosen(sess) })
+	for _, sess := range all {
+		sess.stop(errStopped)
 	}
-	for _, one := range all {
-		<-one.ended
-		s.remove(one)
+	for _, sess := range all {
+		<-sess.ended
+		s.remove(sess)
 	}
 }
 
@@ -290,82 +290,82 @@ func (s *sessions) close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.end(func(*session) bool { return true })
+	s.stop(func(*session) bool { return true })
 }
 
 // visible reports whether a call may know of a session. A conversation that is
 // kept inside a folder does not reach what began before it was.
-func (one *session) visible(c tool.Call) bool {
-	return one.owner == c.SessionKey && (!c.Project.Only || one.project == c.Project)
+func (sess *session) visible(c tool.Call) bool {
+	return sess.owner == c.SessionKey && (!c.Project.Only || sess.project == c.Project)
 }
 
 // outside reports whether what the command printed may come from outside.
-func (one *session) outside() bool {
-	if one.isOver() {
-		return one.out.outside
+func (sess *session) outside() bool {
+	if sess.isOver() {
+		return sess.out.outside
 	}
-	return one.job.held.outside()
+	return sess.job.held.outside()
 }
 
-func (one *session) taint() {
-	if !one.isOver() {
-		one.job.held.taint()
+func (sess *session) taint() {
+	if !sess.isOver() {
+		sess.job.held.taint()
 	}
 }
 
-func (one *session) isOver() bool {
+func (sess *session) isOver() bool {
 	select {
-	case <-one.ended:
+	case <-sess.ended:
 		return true
 	default:
 		return false
 	}
 }
 
-func (one *session) touch(idle time.Duration) {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	one.used = time.Now()
-	if one.idle != nil {
-		one.idle.Reset(idle)
+func (sess *session) touch(idle time.Duration) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	sess.used = time.Now()
+	if sess.idle != nil {
+		sess.idle.Reset(idle)
 	}
 }
 
-func (one *session) closeStdin() {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if one.launch.pty { // it is closed with the output
-		_ = one.stdin.SetWriteDeadline(time.Now().Add(stdinWait))
-		_, _ = one.stdin.WriteString(endOfInput) // it may have ended
+func (sess *session) closeStdin() {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	if sess.launch.pty { // it is closed with the output
+		_ = sess.stdin.SetWriteDeadline(time.Now().Add(stdinWait))
+		_, _ = sess.stdin.WriteString(endOfInput) // it may have ended
 		return
 	}
-	if !one.stdinClosed {
-		one.stdinClosed = true
-		_ = one.stdin.Close()
+	if !sess.stdinClosed {
+		sess.stdinClosed = true
+		_ = sess.stdin.Close()
 	}
 }
 
-// take hands over the output since the last call.
-func (one *session) take() (stdout, stderr *capture) {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	return one.stdout.take(), one.stderr.take()
+// drain hands over the output since the last call.
+func (sess *session) drain() (stdout, stderr *capture) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	return sess.stdout.drain(), sess.stderr.drain()
 }
 
 // elapsed returns how long the command has been, or was, running.
-func (one *session) elapsed() time.Duration {
-	if one.isOver() {
-		return one.over.Sub(one.began)
+func (sess *session) elapsed() time.Duration {
+	if sess.isOver() {
+		return sess.over.Sub(sess.began)
 	}
-	return time.Since(one.began)
+	return time.Since(sess.began)
 }
 
 // left returns how long it may still run.
-func (one *session) left() string {
-	if one.launch.limit <= 0 {
+func (sess *session) left() string {
+	if sess.launch.limit <= 0 {
 		return "no time limit"
 	}
-	return seconds(max(0, one.launch.limit-time.Since(one.began))) + " left"
+	return seconds(max(0, sess.launch.limit-time.Since(sess.began))) + " left"
 }
 
 func seconds(d time.Duration) string {
@@ -398,8 +398,8 @@ func (s *stream) close() {
 	s.buf.close()
 }
 
-func (s *stream) take() *capture {
-	c := s.buf.take()
+func (s *stream) drain() *capture {
+	c := s.buf.drain()
 	for _, part := range [][]byte{c.head, c.tail} {
 		s.last = append(s.last, part...)
 	}
@@ -417,12 +417,12 @@ type watch struct {
 }
 
 // watch begins to wait. fresh leaves out what was printed before.
-func (one *session) watch(text string, fresh bool) *watch {
+func (sess *session) watch(text string, fresh bool) *watch {
 	w := &watch{text: text, carry: map[*stream]string{}, found: make(chan struct{})}
-	one.mu.Lock()
-	defer one.mu.Unlock()
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
 	if !fresh {
-		for _, s := range []*stream{one.stdout, one.stderr} {
+		for _, s := range []*stream{sess.stdout, sess.stderr} {
 			// What was handed over is known; only its end may begin the text.
 			w.carry[s] = string(s.last[max(0, len(s.last)-(len(text)-1)):])
 			w.see(s, s.buf.head)
@@ -433,14 +433,14 @@ func (one *session) watch(text string, fresh bool) *watch {
 			w.see(s, s.buf.pending)
 		}
 	}
-	one.watches[w] = true
+	sess.watches[w] = true
 	return w
 }
 
-func (one *session) unwatch(w *watch) {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	delete(one.watches, w)
+func (sess *session) unwatch(w *watch) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	delete(sess.watches, w)
 }
 
 func (w *watch) see(s *stream, p []byte) {

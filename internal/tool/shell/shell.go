@@ -177,14 +177,14 @@ func (s *Shell) Tools() []tool.Tool {
 // is over. It returns when their processes are gone, after about three seconds
 // at most.
 func (s *Shell) Stop(sessionKey string) {
-	s.sessions.end(func(one *session) bool { return one.owner == sessionKey })
+	s.sessions.stop(func(sess *session) bool { return sess.owner == sessionKey })
 }
 
 // Busy reports whether a command of a conversation is still running as a session.
 func (s *Shell) Busy(sessionKey string) bool {
-	return slices.ContainsFunc(s.sessions.of(sessionKey), func(one *session) bool {
+	return slices.ContainsFunc(s.sessions.of(sessionKey), func(sess *session) bool {
 		select {
-		case <-one.ended:
+		case <-sess.ended:
 			return false
 		default:
 			return true
@@ -199,13 +199,13 @@ func (s *Shell) Running(sessionKey string) []string {
 	all := slices.Clone(s.sessions.all)
 	s.sessions.mu.Unlock()
 	var out []string
-	for _, one := range all {
-		if one.isOver() || sessionKey != "" && one.owner != sessionKey {
+	for _, sess := range all {
+		if sess.isOver() || sessionKey != "" && sess.owner != sessionKey {
 			continue
 		}
-		line := one.describe()
+		line := sess.describe()
 		if sessionKey == "" {
-			line = one.owner + ": " + line
+			line = sess.owner + ": " + line
 		}
 		out = append(out, line)
 	}
@@ -216,8 +216,8 @@ func (s *Shell) Running(sessionKey string) []string {
 // It reports whether there was one.
 func (s *Shell) StopOne(sessionKey, id string) bool {
 	found := false
-	s.sessions.end(func(one *session) bool {
-		mine := one.id == id && (sessionKey == "" || one.owner == sessionKey) && !one.isOver()
+	s.sessions.stop(func(sess *session) bool {
+		mine := sess.id == id && (sessionKey == "" || sess.owner == sessionKey) && !sess.isOver()
 		found = found || mine
 		return mine
 	})

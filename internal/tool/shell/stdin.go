@@ -22,20 +22,20 @@ const (
 
 // begin runs a command as a session for a first while.
 func (s *Shell) begin(ctx context.Context, r *runner, c tool.Call, l launch, yield time.Duration) tool.Result {
-	one, err := s.sessions.start(ctx, r, c, l)
+	sess, err := s.sessions.start(ctx, r, c, l)
 	switch {
 	case errors.Is(err, errFull) || errors.Is(err, errClosed):
 		return tool.Fail(tool.Conflict, "the command was not run: %v", err)
 	case err != nil:
 		return notStarted(err)
 	}
-	one.await(ctx, yield, nil)
+	sess.await(ctx, yield, nil)
 	if ctx.Err() != nil {
-		one.stop(errStopped)
-		<-one.ended
+		sess.stop(errStopped)
+		<-sess.ended
 	}
-	c.Turn.AfterEnd(func() { one.turnOver(r.log) })
-	return s.report(one, l.chars, "")
+	c.Turn.AfterEnd(func() { sess.turnOver(r.log) })
+	return s.report(sess, l.chars, "")
 }
 
 // stdinInput holds what the model sends to write_stdin.
@@ -51,8 +51,8 @@ type stdinInput struct {
 }
 
 func (s *Shell) writeStdin(ctx context.Context, c tool.Call, in stdinInput) (tool.Result, error) {
-	one := s.sessions.find(c, strings.TrimSpace(in.ID))
-	if one == nil {
+	sess := s.sessions.find(c, strings.TrimSpace(in.ID))
+	if sess == nil {
 		return tool.Fail(tool.NotFound, "there is no session %q. It has ended or never was; list_exec_sessions shows those there are.", in.ID), nil
 	}
 	chars := maxOutputChars
@@ -60,26 +60,26 @@ func (s *Shell) writeStdin(ctx context.Context, c tool.Call, in stdinInput) (too
 		chars = in.MaxChars
 	}
 	if in.Terminate {
-		one.stop(errTerminated)
-		<-one.ended
-		return s.report(one, chars, ""), nil
+		sess.stop(errTerminated)
+		<-sess.ended
+		return s.report(sess, chars, ""), nil
 	}
 	typing := in.Chars != nil && *in.Chars != ""
 	var w *watch
 	if in.WaitFor != "" {
-		w = one.watch(in.WaitFor, typing)
-		defer one.unwatch(w)
+		w = sess.watch(in.WaitFor, typing)
+		defer sess.unwatch(w)
 	}
 	if typing {
 		if c.Tainted {
-			one.taint()
+			sess.taint()
 		}
-		if bad := s.typeInto(one, *in.Chars); bad != nil {
+		if bad := s.typeInto(sess, *in.Chars); bad != nil {
 			return *bad, nil
 		}
 	}
 	if in.CloseStdin {
-		one.closeStdin()
+		sess.closeStdin()
 	}
 	wait := defaultYield
 	switch {
@@ -91,15 +91,15 @@ func (s *Shell) writeStdin(ctx context.Context, c tool.Call, in stdinInput) (too
 		wait = time.Duration(*in.Yield) * time.Millisecond
 	}
 	note := ""
-	if found := one.await(ctx, wait, w); w != nil && !found {
+	if found := sess.await(ctx, wait, w); w != nil && !found {
 		note = fmt.Sprintf("[%q did not appear within %v]", in.WaitFor, wait)
 	}
-	return s.report(one, chars, note), nil
+	return s.report(sess, chars, note), nil
 }
 
 // typeInto writes to standard input. What a shell is going to run is judged
 // like the command of a call.
-func (s *Shell) typeInto(one *session, chars string) *tool.Result {
+func (s *Shell) typeInto(sess *session, chars string) *tool.Result {
 	fail := func(code tool.Code, format string, args ...any) *tool.Result {
 		res := tool.Fail(code, format, args...)
 		return &res
@@ -108,31 +108,31 @@ func (s *Shell) typeInto(one *session, chars string) *tool.Result {
 		return fail(tool.InvalidArgs, "chars has %d bytes; at most %d are accepted in one call", len(chars), maxStdin)
 	}
 	words := chars
-	if one.launch.pty {
+	if sess.launch.pty {
 		words = typedText(chars)
 	}
-	if one.launch.typed && strings.TrimSpace(words) != "" {
+	if sess.launch.typed && strings.TrimSpace(words) != "" {
 		if problem := unreadable(words); problem != "" {
 			return fail(tool.InvalidArgs, "chars %s", problem)
 		}
-		if r := one.runner.guard.check(words, one.launch.dir); r != nil {
+		if r := sess.runner.guard.check(words, sess.launch.dir); r != nil {
 			return fail(r.code, "%s", r.text())
 		}
 	}
-	one.mu.Lock()
-	closed := one.stdinClosed
-	one.mu.Unlock()
-	if one.isOver() {
+	sess.mu.Lock()
+	closed := sess.stdinClosed
+	sess.mu.Unlock()
+	if sess.isOver() {
 		return nil // the report says so
 	}
 	if closed {
-		return fail(tool.Conflict, "standard input of session %s is closed; read on without chars, or start a new one", one.id)
+		return fail(tool.Conflict, "standard input of session %s is closed; read on without chars, or start a new one", sess.id)
 	}
 	// The pipe holds 64 KiB, so this waits only for a command that does not read.
-	_ = one.stdin.SetWriteDeadline(time.Now().Add(stdinWait)) // where it is not supported, there is no bound
-	n, err := one.stdin.WriteString(chars)
+	_ = sess.stdin.SetWriteDeadline(time.Now().Add(stdinWait)) // where it is not supported, there is no bound
+	n, err := sess.stdin.WriteString(chars)
 	switch {
-	case err == nil || errors.Is(err, os.ErrClosed) || one.isOver():
+	case err == nil || errors.Is(err, os.ErrClosed) || sess.isOver():
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fail(tool.Conflict, "the command does not read its input: %d of %d bytes were taken. Wait until it does, then send the rest.", n, len(chars))
@@ -143,7 +143,7 @@ func (s *Shell) typeInto(one *session, chars string) *tool.Result {
 
 // await waits until the command ends, the watched text appears, the time is
 // over or the turn ends. It reports whether the text appeared.
-func (one *session) await(ctx context.Context, limit time.Duration, w *watch) bool {
+func (sess *session) await(ctx context.Context, limit time.Duration, w *watch) bool {
 	var found chan struct{}
 	if w != nil {
 		found = w.found
@@ -153,7 +153,7 @@ func (one *session) await(ctx context.Context, limit time.Duration, w *watch) bo
 	select {
 	case <-found:
 		return true
-	case <-one.ended:
+	case <-sess.ended:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -167,9 +167,9 @@ func (one *session) await(ctx context.Context, limit time.Duration, w *watch) bo
 
 // report shows the new output and the state of a session. One that is over is
 // forgotten with it.
-func (s *Shell) report(one *session, chars int, note string) tool.Result {
-	over := one.isOver()
-	stdout, stderr := one.take()
+func (s *Shell) report(sess *session, chars int, note string) tool.Result {
+	over := sess.isOver()
+	stdout, stderr := sess.drain()
 	text := both(stdout, stderr, chars)
 	if note != "" {
 		text = strings.TrimPrefix(text+"\n"+note, "\n")
@@ -177,47 +177,47 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 	var res tool.Result
 	switch {
 	case !over:
-		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[running, session_id %s, %s so far, %s]%s", text, one.id, seconds(one.elapsed()), one.left(), one.remark()), "\n\n"))
-	case one.out.over != nil:
-		res = tool.Fail(tool.TooLarge, "the command was ended after %s: %v.%s", seconds(one.elapsed()), one.out.over, partial(text))
+		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[running, session_id %s, %s so far, %s]%s", text, sess.id, seconds(sess.elapsed()), sess.left(), sess.remark()), "\n\n"))
+	case sess.out.over != nil:
+		res = tool.Fail(tool.TooLarge, "the command was ended after %s: %v.%s", seconds(sess.elapsed()), sess.out.over, partial(text))
 		res.MayHaveRun = true
-	case one.cause == nil && one.launch.sandboxed && unconfined(stdout, stderr, one.out.code) != "":
-		res = notStarted(errors.New(unconfined(stdout, stderr, one.out.code)))
-	case one.cause == nil:
+	case sess.cause == nil && sess.launch.sandboxed && unconfined(stdout, stderr, sess.out.code) != "":
+		res = notStarted(errors.New(unconfined(stdout, stderr, sess.out.code)))
+	case sess.cause == nil:
 		printed := stderr
-		if one.launch.pty {
+		if sess.launch.pty {
 			printed = stdout
 		}
 		res = tool.Text(strings.TrimRight(fmt.Sprintf("%s\n[ended after %s]\n%s",
-			withCode(text, one.out.code), seconds(one.elapsed()), one.runner.whereIs(one.out.code, printed)), "\n"))
-		res.Exit = &one.out.code
-	case errors.Is(one.cause, errTerminated):
-		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[terminated after %s]", text, seconds(one.elapsed())), "\n\n"))
+			withCode(text, sess.out.code), seconds(sess.elapsed()), sess.runner.whereIs(sess.out.code, printed)), "\n"))
+		res.Exit = &sess.out.code
+	case errors.Is(sess.cause, errTerminated):
+		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[terminated after %s]", text, seconds(sess.elapsed())), "\n\n"))
 	default:
 		code := tool.TimedOut
 		switch {
-		case errors.Is(one.cause, errStopped):
+		case errors.Is(sess.cause, errStopped):
 			code = tool.Cancelled
-		case errors.Is(one.cause, errTurnOver), errors.Is(one.cause, errStillWrote):
+		case errors.Is(sess.cause, errTurnOver), errors.Is(sess.cause, errStillWrote):
 			code = tool.DeniedPolicy
 		}
-		res = tool.Fail(code, "the command was stopped after %s: %v.%s", seconds(one.elapsed()), one.cause, partial(text))
+		res = tool.Fail(code, "the command was stopped after %s: %v.%s", seconds(sess.elapsed()), sess.cause, partial(text))
 		res.MayHaveRun = true
 	}
 	if over {
-		s.sessions.remove(one)
+		s.sessions.remove(sess)
 	}
-	res.Untrusted = one.outside()
+	res.Untrusted = sess.outside()
 	return res
 }
 
 func (s *Shell) list(_ context.Context, c tool.Call, _ struct{}) (tool.Result, error) {
 	var b strings.Builder
-	for _, one := range s.sessions.of(c.SessionKey) {
-		if !one.visible(c) {
+	for _, sess := range s.sessions.of(c.SessionKey) {
+		if !sess.visible(c) {
 			continue
 		}
-		b.WriteString(one.describe() + "\n")
+		b.WriteString(sess.describe() + "\n")
 	}
 	if b.Len() == 0 {
 		return tool.Text("No commands are running."), nil
@@ -225,15 +225,15 @@ func (s *Shell) list(_ context.Context, c tool.Call, _ struct{}) (tool.Result, e
 	return tool.Text(strings.TrimRight(b.String(), "\n")), nil
 }
 
-// describe is a session in one line.
-func (one *session) describe() string {
-	one.mu.Lock()
-	idle := time.Since(one.used)
-	one.mu.Unlock()
-	state, left := "running", one.left()
-	if one.isOver() {
-		state, left = fmt.Sprintf("exited with code %d", one.out.code), "output not read"
+// describe returns a session in one line.
+func (sess *session) describe() string {
+	sess.mu.Lock()
+	idle := time.Since(sess.used)
+	sess.mu.Unlock()
+	state, left := "running", sess.left()
+	if sess.isOver() {
+		state, left = fmt.Sprintf("exited with code %d", sess.out.code), "output not read"
 	}
 	return fmt.Sprintf("%s %s, %s so far, idle %s, %s, in %s: %s",
-		one.id, state, seconds(one.elapsed()), seconds(idle), left, one.launch.dir, text.Label(one.launch.command, maxListedLength))
+		sess.id, state, seconds(sess.elapsed()), seconds(idle), left, sess.launch.dir, text.Label(sess.launch.command, maxListedLength))
 }

@@ -84,9 +84,9 @@ func (o *lookout) explain(over *sandbox.OverError) error {
 	return fmt.Errorf("%w (tools.exec.maxDiskMB). Do the work in smaller steps.%s", over, left)
 }
 
-// end stops looking and says why the command was ended, if it was. What the
+// close stops the watch and returns why the command was ended, if it was. What the
 // command added to the disk counts for its turn.
-func (o *lookout) end(code int) error {
+func (o *lookout) close(code int) error {
 	if o == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ const stoppedByFileLimit = 128 + 25
 // file.
 const fileLimitUnit = 512
 
-// fileLimit is the size at which the kernel stops a file of a command that may
+// fileLimit returns the size at which the kernel stops a file of a command that may
 // add disk bytes, where the kernel knows such a limit.
 func fileLimit(disk int64) int64 { return max(disk/fileLimitUnit, 1) * fileLimitUnit }
 

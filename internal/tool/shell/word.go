@@ -71,7 +71,7 @@ func (s *scan) fields(w *syntax.Word) []string {
 	return out
 }
 
-// literal is a word where the shell does not split, such as a redirection.
+// literal returns a word where the shell does not split, such as a redirection.
 func (s *scan) literal(w *syntax.Word) string {
 	b := &fieldBuilder{}
 	s.parts(b, w.Parts)

@@ -53,7 +53,7 @@ func carries(s *tool.State, u *url.URL) int {
 	return len(u.EscapedPath()) + len(u.RawQuery)
 }
 
-// normalName is the host of a URL in one spelling.
+// normalName returns the host of a URL in one spelling.
 func normalName(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
 
 // credentials reports whether a URL seems to hold a credential: such a URL is
@@ -88,7 +88,7 @@ func credentialName(name string) bool {
 	return false
 }
 
-// shown is a URL as it appears in results: without user information.
+// shown returns a URL as it appears in results: without user information.
 func shown(u *url.URL) string {
 	c := *u
 	c.User = nil

@@ -21,7 +21,7 @@ func (p prose) plus(o prose) prose {
 	return prose{size: p.size + o.size, linked: p.linked + o.linked, commas: p.commas + o.commas}
 }
 
-// unlinked is the share of the text that is outside links.
+// unlinked returns the share of the text that is outside links.
 func (p prose) unlinked() float64 {
 	if p.size == 0 {
 		return 1
@@ -116,7 +116,7 @@ func (f *articleFinder) count(n *html.Node, p prose) {
 	}
 }
 
-// rate is what speaks for an element in the end.
+// rate returns what speaks for an element in the end.
 func (f *articleFinder) rate(n *html.Node) float64 {
 	score, ok := f.score[n]
 	if !ok {
@@ -155,7 +155,7 @@ func isBlock(t atom.Atom) bool {
 	return false
 }
 
-// kindScore is what the kind of an element says about its being an article.
+// kindScore returns what the kind of an element says about its being an article.
 func kindScore(t atom.Atom) float64 {
 	switch t {
 	case atom.Div, atom.Article, atom.Section, atom.Main:
@@ -170,7 +170,7 @@ func kindScore(t atom.Atom) float64 {
 	return 0
 }
 
-// nameScore is what the class and the id of an element say.
+// nameScore returns what the class and the id of an element say.
 func nameScore(n *html.Node) (score float64) {
 	for _, name := range names(n) {
 		if hasWord(name, contentWord) {
@@ -197,7 +197,7 @@ func unlikely(n *html.Node) bool {
 	return false
 }
 
-// names are what the author calls an element.
+// names returns what the author calls an element.
 func names(n *html.Node) [2]string { return [2]string{attr(n.Attr, "class"), attr(n.Attr, "id")} }
 
 // contentWord reports whether a word in a name is used for the content.

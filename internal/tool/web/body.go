@@ -230,7 +230,9 @@ func prettyJSON(data []byte, limit int) string {
 		return string(data[:min(len(data), limit)])
 	}
 	out := make([]byte, 0, min(2*len(data), limit+4096))
-	depth, quoted, escaped := 0, false, false
+	depth := 0
+	quoted := false
+	escaped := false
 	newline := func() {
 		out = append(out, '\n')
 		for range min(depth, 64) {

@@ -52,7 +52,7 @@ func bound(data []byte) *bounded {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			b.start(z, kind == html.SelfClosingTagToken)
 		case html.EndTagToken:
-			b.end(z)
+			b.endTag(z)
 		}
 	}
 	return b
@@ -132,7 +132,7 @@ func (b *bounded) deeper(z *html.Tokenizer, tag atom.Atom, more bool) {
 	}
 }
 
-func (b *bounded) end(z *html.Tokenizer) {
+func (b *bounded) endTag(z *html.Tokenizer) {
 	name, _ := z.TagName()
 	size := len(name)
 	tag := atom.Lookup(name)
@@ -179,7 +179,7 @@ func weigh(tag atom.Atom) int {
 	return 1
 }
 
-// neutral is the name of an element that means the same to readers but is not
+// neutral returns the name of an element that means the same to readers but is not
 // repeated by the parser.
 func neutral(tag atom.Atom, name string) string {
 	switch tag {

@@ -53,7 +53,7 @@ func chars(n *html.Node, skip func(*html.Node) bool) int {
 	return total
 }
 
-// textSize is the length of a text in the measure of chars.
+// textSize returns the length of a text in the measure of chars.
 func textSize(s string) (total int) {
 	for word := range strings.FieldsSeq(s) {
 		size := utf8.RuneCountInString(word)
@@ -163,7 +163,7 @@ func aroundWord(word string) bool {
 	return false
 }
 
-// marked is the element that the author marked as the content: <main>, or the
+// marked returns the element that the author marked as the content: <main>, or the
 // one <article> of the page or of it.
 func (c *chooser) marked(doc *html.Node, worth int) *html.Node {
 	var best [2]*html.Node
@@ -206,7 +206,7 @@ func (c *chooser) marked(doc *html.Node, worth int) *html.Node {
 	return root
 }
 
-// article is the element that holds the article, or the whole page if what was
+// article returns the element that holds the article, or the whole page if what was
 // found is too little of it.
 func (c *chooser) article(doc *html.Node, worth int) *html.Node {
 	root := findArticle(doc, func(n *html.Node) bool { return c.around[n] || noscript(n) })

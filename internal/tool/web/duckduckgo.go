@@ -83,7 +83,7 @@ func parseDuck(page []byte) (hits []hit, limited, known bool) {
 	for {
 		switch z.Next() {
 		case html.ErrorToken:
-			p.end()
+			p.closePart()
 			return p.hits, p.limited && len(p.hits) == 0, p.known
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := z.TagName()
@@ -102,7 +102,7 @@ func parseDuck(page []byte) (hits []hit, limited, known bool) {
 			p.open(tag, strings.Fields(class), href)
 		case html.EndTagToken:
 			if name, _ := z.TagName(); p.into != intoNothing && string(name) == p.until {
-				p.end()
+				p.closePart()
 			}
 		case html.TextToken:
 			if p.into != intoNothing {
@@ -125,7 +125,7 @@ func (p *duckParser) open(tag string, class []string, href string) {
 	case has("no-results"), has("results"), has("serp__results"):
 		p.known = true
 	case tag == "a" && (has("result__a") || has("result-link")):
-		p.end()
+		p.closePart()
 		p.known = true
 		if has("result-link") && !has("result__a") && href != "" && !strings.Contains(href, "duckduckgo.com/y.js") {
 			p.ad = false // rows of the simple page are not nested: each title starts a result
@@ -135,15 +135,15 @@ func (p *duckParser) open(tag string, class []string, href string) {
 			p.into, p.until = intoTitle, tag
 		}
 	case has("result__snippet") || has("result-snippet"):
-		p.end()
+		p.closePart()
 		if !p.ad && len(p.hits) > 0 && p.hits[len(p.hits)-1].snippet == "" {
 			p.into, p.until = intoSnippet, tag
 		}
 	}
 }
 
-// end closes the part that is being collected.
-func (p *duckParser) end() {
+// closePart closes the part that is being collected.
+func (p *duckParser) closePart() {
 	if len(p.hits) > 0 {
 		last := &p.hits[len(p.hits)-1]
 		switch p.into {

@@ -131,7 +131,7 @@ func (s *sieve) write(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
-// stripTags is the text of a fragment.
+// stripTags returns the text of a fragment.
 func stripTags(s string) string {
 	z := html.NewTokenizer(bytes.NewReader([]byte(s)))
 	var b strings.Builder

@@ -79,7 +79,7 @@ func (f *family) fetch(ctx context.Context, c tool.Call, in fetchInput) (tool.Re
 			return f.failure(u, err), nil
 		}
 		if doc.image == nil {
-			mem.put(key, doc)
+			mem.store(key, doc)
 		}
 	}
 	mem.link(shown(u))

@@ -50,7 +50,7 @@ func (m *memory) get(key string) (document, bool) {
 	return document{}, false
 }
 
-func (m *memory) put(key string, d document) {
+func (m *memory) store(key string, d document) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pages = append(m.pages, cached{key, time.Now(), d})
@@ -74,14 +74,14 @@ func (m *memory) link(list ...string) {
 	}
 }
 
-func (m *memory) knows(raw string) bool {
+func (m *memory) hasSeen(raw string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.seen[maphash.String(m.seed, linkKey(raw))]
 	return ok
 }
 
-// linkKey is a URL without what is not sent.
+// linkKey returns a URL without what is not sent.
 func linkKey(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -100,5 +100,5 @@ func Seen(s *tool.State, rawURL string) bool {
 		return false
 	}
 	raw, _ := trimURL(rawURL)
-	return memoryOf(s).knows(raw)
+	return memoryOf(s).hasSeen(raw)
 }

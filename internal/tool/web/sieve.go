@@ -68,7 +68,7 @@ func linked(n *html.Node) bool {
 // spell them as entities.
 const lessThan, greaterThan = "\uFDD0", "\uFDD1"
 
-// words is a text of the page.
+// words returns a text of the page.
 func (s *sieve) words(words string, in place) string {
 	words = text.Clean(words)
 	if strings.ContainsFunc(words, special) {
@@ -308,7 +308,7 @@ func (s *sieve) link(n *html.Node) {
 	}
 }
 
-// target is the address of a link, "" for one that leads nowhere a reader can
+// target returns the address of a link, "" for one that leads nowhere a reader can
 // go: scripts, data, places on the same page.
 func (s *sieve) target(href string) string {
 	if href == "" || href[0] == '#' || len(href) > 2048 {
@@ -368,7 +368,7 @@ func language(pre *html.Node, was []html.Attribute) {
 // of several short cells, as many in each or with headings.
 func data(table *html.Node) bool {
 	const maxColumns, maxCell = 40, 600
-	rows, wide, first := 0, 0, 0
+	var rows, wide, first int
 	headed, ragged := false, false
 	for n := range table.Descendants() {
 		switch n.DataAtom {

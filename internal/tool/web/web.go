@@ -51,7 +51,7 @@ type Options struct {
 	// Leaks reports whether a text contains a known secret, and which. Such a
 	// URL or query is refused before anything is sent.
 	Leaks func(text string) (name string, found bool)
-	// Spend is told how many bytes of its own a request in a turn that has seen
+	// Spend counts how many bytes of its own a request in a turn that has seen
 	// content from outside is about to send to a host; an error refuses it. nil
 	// allows all. SpendSearch is the same for queries of a search.
 	Spend       func(ctx context.Context, c tool.Call, host string, bytes int) error

@@ -80,7 +80,7 @@ func line(name string, until int64) []byte { return fmt.Appendf(nil, "%d %s\n", 
 
 // catchUp reads what was added to the log, and says how long it is.
 func (n *Nonces) catchUp(ctx context.Context, log store.Log) (int64, error) {
-	info, change, err := n.read.Look(ctx, log)
+	info, change, err := n.read.Inspect(ctx, log)
 	if err != nil || change == store.Same {
 		return info.Size, err
 	}

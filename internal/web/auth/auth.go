@@ -105,7 +105,7 @@ func (s *Server) load(ctx context.Context) (*document, error) {
 	var d document
 	if version != store.Missing {
 		if err := json.Unmarshal(data, &d); err != nil {
-			aside, keepErr := store.KeepDamaged(ctx, s.o.Store, devicesName, data, s.o.Now())
+			aside, keepErr := store.SaveDamaged(ctx, s.o.Store, devicesName, data, s.o.Now())
 			if keepErr != nil {
 				return nil, errors.Join(err, keepErr)
 			}

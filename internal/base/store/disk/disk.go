@@ -48,9 +48,9 @@ const (
 type Store struct {
 	root string
 	log  *slog.Logger
-	// rests says that an open file cannot be replaced: logs are closed after
+	// closesIdle says that an open file cannot be replaced: logs are closed after
 	// every use.
-	rests bool
+	closesIdle bool
 
 	mu      sync.Mutex
 	locks   map[string]*diskio.Locks // by folder
@@ -67,15 +67,15 @@ func Open(root string, log *slog.Logger) *Store {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Store{
-		root: root, log: log, rests: runtime.GOOS == "windows",
+		root: root, log: log, closesIdle: runtime.GOOS == "windows",
 		locks: map[string]*diskio.Locks{}, held: map[string]bool{}, swept: map[string]bool{},
 	}
 }
 
-// Where is the path of a name.
+// Where returns the path of a name.
 func (s *Store) Where(name string) string { return filepath.Join(s.root, filepath.FromSlash(name)) }
 
-// path is the file of a name. Names cannot leave the folder.
+// path returns the file of a name. Names cannot leave the folder.
 func (s *Store) path(name string) (string, error) {
 	if local := filepath.FromSlash(name); !filepath.IsLocal(local) || strings.ContainsRune(name, 0) {
 		return "", fmt.Errorf("%q cannot be a name in a store", name)
@@ -198,7 +198,7 @@ func openFile(p string, flags int) (f *os.File, fi os.FileInfo, err error) {
 	return f, fi, nil
 }
 
-// resolved is the file that a path leads to: one that people linked to another
+// resolved returns the file that a path leads to: one that people linked to another
 // place stays there.
 func resolved(p string) string {
 	if target, err := filepath.EvalSymlinks(p); err == nil {

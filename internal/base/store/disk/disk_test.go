@@ -94,7 +94,7 @@ func TestEditedInPlace(t *testing.T) {
 	must(t, err)
 	must(t, l.Append(ctx, 0, []byte("one\n"), false))
 	var c store.Cursor
-	info, _, err := c.Look(ctx, l)
+	info, _, err := c.Inspect(ctx, l)
 	must(t, err)
 	must(t, c.Reached(l, info))
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -103,7 +103,7 @@ func TestEditedInPlace(t *testing.T) {
 	must(t, err)
 	must(t, f.Close())
 	must(t, os.Chtimes(path, info.Changed.Add(1e9), info.Changed.Add(1e9)))
-	if _, got, err := c.Look(ctx, l); err != nil || got != store.Another {
+	if _, got, err := c.Inspect(ctx, l); err != nil || got != store.Another {
 		t.Errorf("%v, %v", got, err)
 	}
 	must(t, l.Close())

@@ -33,7 +33,7 @@ type logFile struct {
 	unsure bool // the name of a new file may not be on the disk
 
 	readOnly bool         // f is
-	gate     func() error // releases the lock of a write where f cannot be locked, see take
+	gate     func() error // releases the lock of a write where f cannot be locked, see lockFile
 }
 
 // ReadAt reads from the file.
@@ -48,7 +48,7 @@ func (l *logFile) ReadAt(p []byte, off int64) (int, error) {
 		if err := l.open(os.O_RDONLY); err != nil {
 			return 0, err
 		}
-		defer l.rest()
+		defer l.closeIdle()
 		if now, err := l.f.Stat(); err != nil || seen != nil && !os.SameFile(now, seen) {
 			return 0, errors.Join(err, l.moved())
 		}
@@ -60,12 +60,14 @@ func (l *logFile) ReadAt(p []byte, off int64) (int, error) {
 func (l *logFile) Info(context.Context) (store.Info, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer l.rest()
-	err := l.look()
+	defer l.closeIdle()
+	err := l.refresh()
 	return l.info, err
 }
 
-func (l *logFile) look() error {
+// refresh opens the file again if its name stands for another one, and measures it
+// if it changed.
+func (l *logFile) refresh() error {
 	for range 10 {
 		named, err := os.Stat(l.path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -76,11 +78,15 @@ func (l *logFile) look() error {
 		if err != nil {
 			return err
 		}
-		if l.seen != nil && os.SameFile(named, l.seen) && named.Size() == l.size && (l.own || named.ModTime().Equal(l.info.Changed)) {
-			l.seen, l.own, l.info.Changed = named, false, named.ModTime()
+		sameFile := l.seen != nil && os.SameFile(named, l.seen)
+		sameTime := l.own || named.ModTime().Equal(l.info.Changed)
+		if sameFile && named.Size() == l.size && sameTime {
+			l.seen = named
+			l.own = false
+			l.info.Changed = named.ModTime()
 			return nil
 		}
-		if l.f != nil && (l.seen == nil || !os.SameFile(named, l.seen)) {
+		if l.f != nil && !sameFile {
 			l.drop()
 		}
 		if l.f == nil {
@@ -110,7 +116,9 @@ func (l *logFile) measure() error {
 	if err != nil {
 		return err
 	}
-	l.seen, l.size, l.own = fi, fi.Size(), false
+	l.seen = fi
+	l.size = fi.Size()
+	l.own = false
 	l.info = store.Info{Name: l.info.Name, ID: ident(fi), Size: fi.Size() - torn, Changed: fi.ModTime()}
 	return nil
 }
@@ -142,9 +150,9 @@ func (l *logFile) open(flags int) (err error) {
 	return err
 }
 
-// rest closes the file where an open one is in others' way.
-func (l *logFile) rest() {
-	if l.store.rests && l.f != nil {
+// closeIdle closes the file where an open one is in others' way.
+func (l *logFile) closeIdle() {
+	if l.store.closesIdle && l.f != nil {
 		_ = l.f.Close() // nothing of it waits to be written
 		l.f = nil
 	}
@@ -169,7 +177,7 @@ func (l *logFile) Append(ctx context.Context, at int64, lines []byte, sync bool)
 	l.mu.Lock()
 	err := l.append(ctx, at, lines)
 	if !sync || err != nil {
-		l.rest()
+		l.closeIdle()
 	}
 	l.mu.Unlock()
 	if err != nil || !sync {
@@ -225,7 +233,7 @@ func (l *logFile) lock(ctx context.Context, create bool) (err error) {
 			}
 			l.seen = nil
 		}
-		if err := l.take(ctx); err != nil {
+		if err := l.lockFile(ctx); err != nil {
 			return err
 		}
 		named, err := os.Stat(l.path)
@@ -251,12 +259,12 @@ func (l *logFile) lock(ctx context.Context, create bool) (err error) {
 	}
 }
 
-// take locks the open file. Where it must be closed to be replaced, a lock file
+// lockFile locks the open file. Where it must be closed to be replaced, a lock file
 // beside it is held instead: else another process could add lines to the old
 // file in between.
-func (l *logFile) take(ctx context.Context) (err error) {
+func (l *logFile) lockFile(ctx context.Context) (err error) {
 	switch {
-	case !l.store.rests:
+	case !l.store.closesIdle:
 		return diskio.LockOpen(ctx, l.f)
 	case l.gate == nil:
 		l.gate, err = store.WaitLock(ctx, l.store, l.info.Name+suffixGate, writeWait)
@@ -270,7 +278,7 @@ func (l *logFile) unlock() (err error) {
 	case l.gate != nil:
 		err = l.gate()
 		l.gate = nil
-	case l.f != nil && !l.store.rests:
+	case l.f != nil && !l.store.closesIdle:
 		err = diskio.UnlockOpen(l.f)
 	}
 	return err
@@ -300,8 +308,8 @@ func (l *logFile) repair() error {
 func (l *logFile) Repair(ctx context.Context) (torn int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer l.rest()
-	if err := l.look(); err != nil || !l.info.Exists() {
+	defer l.closeIdle()
+	if err := l.refresh(); err != nil || !l.info.Exists() {
 		return 0, err
 	}
 	tmp := l.path + suffixTemp
@@ -348,7 +356,7 @@ func (l *logFile) Sync(ctx context.Context) error {
 	if unsure {
 		l.unsure = false
 	}
-	l.rest()
+	l.closeIdle()
 	return nil
 }
 
@@ -359,7 +367,7 @@ func (l *logFile) Replace(ctx context.Context, at int64, lines []byte) (err erro
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer l.rest()
+	defer l.closeIdle()
 	if err := l.lock(ctx, at <= 0); err != nil {
 		return err
 	}
@@ -379,7 +387,7 @@ func (l *logFile) Replace(ctx context.Context, at int64, lines []byte) (err erro
 	if err := diskio.CopyFile(tmp, bytes.NewReader(lines), 0o600); err != nil {
 		return err
 	}
-	l.rest()
+	l.closeIdle()
 	if err := diskio.Retry(func() error { return os.Rename(tmp, target) }); err != nil {
 		_ = os.Remove(tmp) // the next attempt replaces it anyway
 		return err

@@ -57,7 +57,7 @@ type writer struct {
 	me string
 }
 
-func (w *writer) say(what string, args ...any) {
+func (w *writer) report(what string, args ...any) {
 	fmt.Printf("%s %s\n", what, strings.TrimSpace(fmt.Sprintln(args...)))
 }
 
@@ -84,7 +84,7 @@ func (w *writer) append(ctx context.Context, i int) error {
 	if err := add(ctx, l, id+" "+strings.Repeat("x", i%7*3000)+".", i%5 == 0); err != nil {
 		return err
 	}
-	w.say("appended", id)
+	w.report("appended", id)
 	return l.Close()
 }
 
@@ -121,7 +121,7 @@ func (w *writer) compact(ctx context.Context, i int) error {
 			return err
 		}
 	}
-	w.say("kept", id)
+	w.report("kept", id)
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (w *writer) count(ctx context.Context, _ int) error {
 	if err != nil {
 		return err
 	}
-	w.say("counted", n)
+	w.report("counted", n)
 	return nil
 }
 
@@ -173,7 +173,7 @@ func (w *writer) archive(ctx context.Context, i int) error {
 	if err := l.Replace(ctx, n, nil); err != nil {
 		return err
 	}
-	w.say("archived", line)
+	w.report("archived", line)
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (w *writer) alone(ctx context.Context, _ int) error {
 	if _, err := w.s.Put(ctx, "docs/alone.json", bytes.Repeat(fmt.Appendf(nil, "%d\n", n+1), killBlock), store.Any, false); err != nil {
 		return err
 	}
-	w.say("alone", n+1)
+	w.report("alone", n+1)
 	return nil
 }
 
@@ -229,7 +229,7 @@ func RunKill(t *testing.T, open Open, childTest string, rounds int) {
 		for i := range 2 {
 			lines := 1 + rng.IntN(killLines)
 			wg.Go(func() {
-				RunChild(t, childTest, fmt.Sprintf("%s=%d.%d|%s", childEnv, round, i, place), lines, func(line string) { w.note(t, line) })
+				RunChild(t, childTest, fmt.Sprintf("%s=%d.%d|%s", childEnv, round, i, place), lines, func(line string) { w.record(t, line) })
 			})
 		}
 		wg.Wait()
@@ -284,7 +284,7 @@ func RunChild(t *testing.T, test, env string, lines int, note func(line string))
 	_ = cmd.Wait() // it was killed
 }
 
-func (w *witness) note(t *testing.T, line string) {
+func (w *witness) record(t *testing.T, line string) {
 	t.Helper()
 	what, id, ok := strings.Cut(line, " ")
 	w.mu.Lock()

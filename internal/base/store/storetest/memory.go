@@ -34,7 +34,7 @@ func Each(t *testing.T, test func(t *testing.T, open Open)) {
 	t.Run("memory", func(t *testing.T) { test(t, Memory()) })
 }
 
-// Memory is a driver without files, for tests: its places live as long as the
+// Memory returns a driver without files, for tests: its places live as long as the
 // Open.
 func Memory() Open {
 	var mu sync.Mutex
@@ -83,8 +83,8 @@ func (th *thing) version() store.Version {
 	return store.Version(fmt.Sprintf("%x", sha256.Sum256(th.data)))
 }
 
-// put replaces what a name stands for, with a nil th removes it, and tells those who watch.
-func (p *memoryPlace) put(name string, th *thing) {
+// set replaces what a name stands for, with a nil th removes it, and wakes the watchers.
+func (p *memoryPlace) set(name string, th *thing) {
 	if th == nil {
 		delete(p.things, name)
 	} else {
@@ -158,7 +158,7 @@ func (m *memory) Archive(_ context.Context, name, as string, n int64) error {
 	case int64(len(from.data)) < n:
 		return fmt.Errorf("%s: %w", name, store.ErrMoved)
 	case to == nil:
-		m.put(as, m.fresh(from.data[:n]))
+		m.set(as, m.fresh(from.data[:n]))
 	case !bytes.Equal(to.data, from.data[:n]):
 		return fmt.Errorf("%s: %w", as, store.ErrExists)
 	}
@@ -185,7 +185,7 @@ func (m *memory) Put(_ context.Context, name string, data []byte, old store.Vers
 		return "", fmt.Errorf("%s: %w", name, store.ErrChanged)
 	}
 	th := m.fresh(data)
-	m.put(name, th)
+	m.set(name, th)
 	return th.version(), nil
 }
 
@@ -202,7 +202,7 @@ func (m *memory) Stat(_ context.Context, name string) (store.Info, error) {
 func (m *memory) Remove(_ context.Context, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.put(name, nil)
+	m.set(name, nil)
 	return valid(name)
 }
 
@@ -314,7 +314,7 @@ func (l *memoryLog) write(at int64, lines []byte, change func() *thing) error {
 		return fmt.Errorf("%s: %w (%d bytes, expected %d)", l.name, store.ErrMoved, size, at)
 	}
 	l.seen = change()
-	l.put(l.name, l.seen)
+	l.set(l.name, l.seen)
 	return nil
 }
 

@@ -96,7 +96,7 @@ func (r *rig) log(s store.Store, name string) store.Log {
 	return l
 }
 
-// text is the whole log.
+// text returns the whole log.
 func (r *rig) text(l store.Log) string {
 	r.Helper()
 	info, err := l.Info(r.ctx)
@@ -500,7 +500,7 @@ func testUpdate(r *rig) {
 	if i, err := r.Stat(r.ctx, "d/m.json"); err != nil || i.Exists() {
 		r.Errorf("%+v, %v", i, err)
 	}
-	aside, err := store.KeepDamaged(r.ctx, r.Store, "d/n.json", []byte("{"), time.Unix(0, 0))
+	aside, err := store.SaveDamaged(r.ctx, r.Store, "d/n.json", []byte("{"), time.Unix(0, 0))
 	r.must(err)
 	if data, _, err := r.Doc(r.ctx, aside); err != nil || string(data) != "{" || aside != "d/n.json.damaged-19700101-000000" {
 		r.Errorf("%s holds %q, %v", aside, data, err)
@@ -604,7 +604,7 @@ func testCursor(r *rig) {
 	var c store.Cursor
 	look := func(want store.Change, size int64) {
 		r.Helper()
-		info, got, err := c.Look(r.ctx, mine)
+		info, got, err := c.Inspect(r.ctx, mine)
 		if err != nil || got != want || info.Size != size {
 			r.Fatalf("Look: %v, %+v, %v; want %v and %d bytes", got, info, err, want, size)
 		}
@@ -613,13 +613,13 @@ func testCursor(r *rig) {
 			r.Fatalf("Resume: %v, %v; Look says %v", got, err, want)
 		}
 		r.must(c.Reached(mine, info))
-		if _, again, err := c.Look(r.ctx, mine); err != nil || again != store.Same {
+		if _, again, err := c.Inspect(r.ctx, mine); err != nil || again != store.Same {
 			r.Fatalf("a second Look: %v, %v", again, err)
 		}
 	}
 	look(store.Same, 0)
 	r.must(theirs.Append(r.ctx, 0, []byte("one\n"), false))
-	info, _, err := c.Look(r.ctx, mine)
+	info, _, err := c.Inspect(r.ctx, mine)
 	r.must(err)
 	r.must(c.Reached(mine, info))
 	r.must(theirs.Append(r.ctx, 4, []byte("two\n"), false))

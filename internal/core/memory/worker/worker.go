@@ -32,11 +32,11 @@ const (
 	// What other processes left is looked for so long after the start and at
 	// such intervals, conversations that fell silent so far back, and so many at
 	// most. Older ones are taken in with their next message.
-	lookBack   = 10 * time.Second
-	lookEvery  = 45 * time.Second
+	scanBack   = 10 * time.Second
+	scanEvery  = 45 * time.Second
 	leftFor    = 7 * 24 * time.Hour
 	leftAtMost = 64
-	lookID     = "\x00look"
+	scanID     = "\x00look"
 )
 
 // job is work on memory that is due some time.
@@ -130,7 +130,7 @@ func (w *Worker) PlanKept(name, preset string) {
 // Run works until ctx ends. What is at work then can be done again.
 func (w *Worker) Run(ctx context.Context) {
 	w.findKept(ctx)
-	w.add(&job{id: lookID, due: w.o.Now().Add(lookBack)})
+	w.add(&job{id: scanID, due: w.o.Now().Add(scanBack)})
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -153,11 +153,11 @@ func (w *Worker) Run(ctx context.Context) {
 // It returns how many are left; another process takes them up. Run must be
 // going on.
 func (w *Worker) Finish(ctx context.Context, begun func(n int)) (left int) {
-	w.look(ctx)
+	w.scan(ctx)
 	w.mu.Lock()
 	w.waiting = make(chan struct{}, 1)
 	for _, j := range w.jobs {
-		if j.id != lookID && (!j.whole || !j.due.After(w.o.Now())) {
+		if j.id != scanID && (!j.whole || !j.due.After(w.o.Now())) {
 			j.hurry, j.due = true, w.o.Now()
 		}
 	}
@@ -189,7 +189,7 @@ func (w *Worker) hurried() (n int) {
 			n++
 		}
 	}
-	if w.running != "" && w.running != lookID {
+	if w.running != "" && w.running != scanID {
 		n++
 	}
 	return n
@@ -200,21 +200,21 @@ func (w *Worker) unfinished() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, j := range w.jobs {
-		if j.kept != "" || j.id != lookID && !j.whole {
+		if j.kept != "" || j.id != scanID && !j.whole {
 			n++
 		}
 	}
 	return n
 }
 
-// look finds what other processes left.
-func (w *Worker) look(ctx context.Context) {
+// scan looks for what other processes left.
+func (w *Worker) scan(ctx context.Context) {
 	w.findKept(ctx)
 	if w.o.Idle <= 0 {
 		return
 	}
 	if err := w.findLeft(ctx); err != nil && ctx.Err() == nil {
-		w.o.Log.WarnContext(ctx, "look for silent conversations", "err", err)
+		w.o.Log.WarnContext(ctx, "cannot look for silent conversations", "err", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func (w *Worker) look(ctx context.Context) {
 func (w *Worker) findKept(ctx context.Context) {
 	names, err := w.o.Memory.Kept()
 	if err != nil {
-		w.o.Log.WarnContext(ctx, "look for conversations to take in", "err", err)
+		w.o.Log.WarnContext(ctx, "cannot look for conversations to take in", "err", err)
 	}
 	for _, name := range names {
 		w.addLeft(&job{id: keptPrefix + name, kept: name, due: w.o.Now().Add(quiet)})
@@ -355,7 +355,7 @@ func (w *Worker) next(ctx context.Context) (*started, time.Duration) {
 }
 
 func (w *Worker) work(s *started) {
-	defer w.ended()
+	defer w.jobDone()
 	again, err := w.do(s.ctx, s.job)
 	cancelled := errors.Is(context.Cause(s.ctx), context.Canceled)
 	w.mu.Lock()
@@ -366,7 +366,7 @@ func (w *Worker) work(s *started) {
 	w.over = nil
 	w.mu.Unlock()
 	if err != nil && !cancelled {
-		w.o.Log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)
+		w.o.Log.WarnContext(s.ctx, "cannot work on memory", "session", s.id, "err", err)
 		again = w.o.Now().Add(retryAfter)
 		if s.kept == "" && !s.whole {
 			again = time.Time{} // the next turn looks again
@@ -379,21 +379,21 @@ func (w *Worker) work(s *started) {
 	w.add(s.job)
 }
 
-// ended tells Finish that a job is over.
-func (w *Worker) ended() {
+// jobDone wakes Finish after a job.
+func (w *Worker) jobDone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
 	case w.waiting <- struct{}{}:
-	default: // no one waits, or the next look comes anyway
+	default: // Finish does not wait, or the next scan comes anyway
 	}
 }
 
 // do works on one conversation and says when to come again, zero for never.
 func (w *Worker) do(ctx context.Context, j *job) (again time.Time, err error) {
-	if j.id == lookID {
-		w.look(ctx)
-		return w.o.Now().Add(lookEvery), nil
+	if j.id == scanID {
+		w.scan(ctx)
+		return w.o.Now().Add(scanEvery), nil
 	}
 	if j.left && w.o.Busy(j.id) {
 		return time.Time{}, nil // its turn plans what comes after it

@@ -156,7 +156,7 @@ func (x *Index) guard(ctx context.Context, f func(*sql.DB) error) error {
 	if err == nil || !damaged(err) {
 		return err
 	}
-	x.opt.Log.WarnContext(ctx, "drop a damaged search index", "file", x.opt.Path, "err", err)
+	x.opt.Log.WarnContext(ctx, "a damaged search index is dropped", "file", x.opt.Path, "err", err)
 	if derr := x.drop(db); derr != nil {
 		return errors.Join(err, derr)
 	}

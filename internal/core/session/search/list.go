@@ -70,7 +70,7 @@ func (x *Index) list(ctx context.Context) ([]*source, error) {
 	return append(out, notes...), errors.Join(append(errs, err)...)
 }
 
-// inStore is a folder of the store.
+// inStore returns a folder of the store.
 func (x *Index) inStore(ctx context.Context, dir string) folder {
 	return folder{
 		stat: func(name string) (store.Info, error) { return x.opt.Store.Stat(ctx, path.Join(dir, name)) },

@@ -81,7 +81,7 @@ func (it item) at(toks []token) bool {
 	return true
 }
 
-// units are the terms as items of their own.
+// units returns the terms as items of their own.
 func (it item) units() []item {
 	var out []item
 	for _, t := range it.terms {
@@ -128,7 +128,7 @@ func parse(s string) (want, not []item) {
 	return want, not
 }
 
-// terms are the tokens of a chunk as terms.
+// terms returns the tokens of a chunk as terms.
 func terms(chunk string, most int) []term {
 	toks := tokens(chunk)
 	out := make([]term, 0, len(toks))
@@ -150,7 +150,7 @@ func terms(chunk string, most int) []term {
 	return out
 }
 
-// all is the expression for texts that have every term.
+// all returns the expression for texts that have every term.
 func all(items []item) string {
 	var parts []string
 	for _, it := range items {
@@ -163,7 +163,7 @@ func all(items []item) string {
 	return strings.Join(parts, " AND ")
 }
 
-// anyOf is the expression for texts that have at least one of the terms.
+// anyOf returns the expression for texts that have at least one of the terms.
 func anyOf(items []item) string {
 	var parts []string
 	for _, it := range items {

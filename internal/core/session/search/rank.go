@@ -72,7 +72,7 @@ func (x *Index) Search(ctx context.Context, q Query) (Result, error) {
 			return Result{}, context.Cause(ctx)
 		}
 		// What is in the index can still be found.
-		x.opt.Log.WarnContext(ctx, "update the search index", "err", err)
+		x.opt.Log.WarnContext(ctx, "cannot update the search index", "err", err)
 		behind = true
 	}
 	var res Result
@@ -190,7 +190,7 @@ func (s *search) see(ctx context.Context) (ok bool, err error) {
 	return err == nil, err
 }
 
-// match is the whole expression for texts that may be seen.
+// match returns the whole expression for texts that may be seen.
 func (s *search) match(expr string) string {
 	expr = "(" + expr + ")"
 	if s.visible != "" {
@@ -497,7 +497,7 @@ func placeName(label string) string {
 	return "session"
 }
 
-// name is the conversation or scope with a number.
+// name returns the conversation or scope with a number.
 func (x *Index) name(db *sql.DB, id int64) (string, error) {
 	x.mu.Lock()
 	name, ok := x.names[id]

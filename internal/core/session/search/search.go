@@ -113,13 +113,15 @@ func (x *Index) Run(ctx context.Context, busy func() bool) {
 		case <-ctx.Done():
 			return
 		}
-		begun, timeout, rest := time.Now(), slice, 0
+		begun := time.Now()
+		timeout := slice
+		rest := 0
 		if busy() {
 			timeout, rest = busySlice, busyRest
 		}
 		behind, err := x.update(ctx, timeout)
 		if err != nil && ctx.Err() == nil {
-			x.opt.Log.WarnContext(ctx, "update the search index", "err", err)
+			x.opt.Log.WarnContext(ctx, "cannot update the search index", "err", err)
 		}
 		if behind && err == nil {
 			t.Reset(time.Since(begun) * time.Duration(rest))

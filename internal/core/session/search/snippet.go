@@ -15,7 +15,7 @@ const (
 	snippetLead  = 60 // bytes before the first word that is shown
 )
 
-// snippet is the part of a text where most of what was found stands together,
+// snippet returns the part of a text where most of what was found stands together,
 // on one line, with what was found between opens and closes.
 func snippet(doc string, spans []span, opens, closes string) string {
 	slices.SortStableFunc(spans, func(a, b span) int {
@@ -99,7 +99,7 @@ func bestPlace(spans []span) int {
 	return at
 }
 
-// boundary is the beginning of a word at or behind start, but not behind most.
+// boundary returns the beginning of a word at or behind start, but not behind most.
 func boundary(text string, start, most int) int {
 	if start == 0 {
 		return 0

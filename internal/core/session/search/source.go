@@ -174,7 +174,7 @@ func fileInfo(name string, fi fs.FileInfo) store.Info {
 	return store.Info{Name: name, ID: "-", Size: fi.Size(), Changed: fi.ModTime()}
 }
 
-// keyOf is the key that the name of a log tells, for logs that do not say it.
+// keyOf returns the key that the name of a log tells, for logs that do not say it.
 func keyOf(label string) string {
 	place, name, _ := strings.Cut(label, "/")
 	name = strings.TrimSuffix(name, ".jsonl")
@@ -344,7 +344,7 @@ func load(f io.ReaderAt, k kind, pos, size int64) (string, bool) {
 	return clip(text), text != ""
 }
 
-// words is the text of a line of a log that was read before, so that only the
+// words returns the text of a line of a log that was read before, so that only the
 // text is of interest.
 func words(line []byte) string {
 	if rest, ok := bytes.CutPrefix(line, []byte(`{"role":`)); ok && !bytes.Contains(line, []byte(`"_runtime_context"`)) {
@@ -372,7 +372,7 @@ func words(line []byte) string {
 	return strings.TrimSpace(session.Record{Message: llm.Message{Content: r.Content}, Runtime: r.Runtime}.Display())
 }
 
-// clip is the part of a text that is indexed.
+// clip returns the part of a text that is indexed.
 func clip(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]

@@ -91,7 +91,7 @@ func wordEnd(s string, i int) int {
 	return i
 }
 
-// fold is the form of a word under which it is kept.
+// fold returns the form of a word under which it is kept.
 func fold(w string) string {
 	ascii := true
 	for i := range len(w) {
@@ -170,7 +170,7 @@ func isDense(r rune) bool {
 	return r >= 0x20000 && r < 0x40000
 }
 
-// plainChar is the usual form of a character that has several.
+// plainChar returns the usual form of a character that has several.
 func plainChar(r rune) string {
 	if r >= 0xf900 && r < 0x20000 {
 		return norm.NFKC.String(string(r))
@@ -178,7 +178,7 @@ func plainChar(r rune) string {
 	return string(r)
 }
 
-// canonical is the form in which texts are split and shown: whole characters
+// canonical returns the form in which texts are split and shown: whole characters
 // where a keyboard or file system left letters and marks.
 func canonical(s string) string {
 	return norm.NFC.String(strings.ToValidUTF8(s, "\uFFFD"))

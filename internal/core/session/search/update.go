@@ -182,7 +182,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 		}
 	}
 	if len(changed) == 0 && len(b.gone) == 0 {
-		b.x.keepSources(b.db, b.rows)
+		b.x.cacheSources(b.db, b.rows)
 		return false, nil
 	}
 	if b.forgotten, err = b.x.readForgotten(ctx); err != nil {
@@ -193,7 +193,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 		return cmp.Or(cmp.Compare(c.kind, a.kind), c.info.Changed.Compare(a.info.Changed))
 	})
 	for _, s := range changed {
-		err := b.take(ctx, s)
+		err := b.index(ctx, s)
 		if errors.Is(err, errTimeout) {
 			behind = true
 			break
@@ -205,12 +205,12 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 	if err := b.flush(ctx); err != nil {
 		return false, err
 	}
-	b.x.keepSources(b.db, b.rows)
+	b.x.cacheSources(b.db, b.rows)
 	return behind, nil
 }
 
-// take reads what is new in a file.
-func (b *batch) take(ctx context.Context, s *source) error {
+// index reads what is new in a file.
+func (b *batch) index(ctx context.Context, s *source) error {
 	f, err := b.x.openSource(ctx, s.label)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the next update sees that it is gone
@@ -235,13 +235,13 @@ func (b *batch) take(ctx context.Context, s *source) error {
 	}
 	b.touched = append(b.touched, s)
 	if s.kind == kindNote {
-		return b.note(f, s)
+		return b.indexNote(f, s)
 	}
 	return b.log(ctx, f, s)
 }
 
-// note takes a memory file in, from the beginning.
-func (b *batch) note(f *opened, s *source) error {
+// indexNote indexes a memory file from the beginning.
+func (b *batch) indexNote(f *opened, s *source) error {
 	data, err := io.ReadAll(io.NewSectionReader(f, 0, maxNote))
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (b *batch) note(f *opened, s *source) error {
 	paragraphs(data, func(pos int, text string) {
 		b.add(s, Note, int64(pos), []byte(text), text)
 	})
-	s.settle(s.info.Size, nil)
+	s.setPosition(s.info.Size, nil)
 	return nil
 }
 
@@ -279,7 +279,7 @@ func (b *batch) log(ctx context.Context, f *opened, s *source) error {
 			return err
 		}
 	}
-	return s.settleAt(f)
+	return s.setPositionAt(f)
 }
 
 // pause writes a full batch and looks at the time.
@@ -294,7 +294,7 @@ func (b *batch) pause(ctx context.Context, f *opened, s *source) error {
 	if !full && !late {
 		return nil
 	}
-	if err := s.settleAt(f); err != nil {
+	if err := s.setPositionAt(f); err != nil {
 		return err
 	}
 	s.size = -1 // there is more: the next look must not take it for done
@@ -308,18 +308,20 @@ func (b *batch) pause(ctx context.Context, f *opened, s *source) error {
 	return nil
 }
 
-func (s *source) settleAt(f *opened) error {
+func (s *source) setPositionAt(f *opened) error {
 	tail := make([]byte, min(tailKept, s.pos))
 	if _, err := f.ReadAt(tail, s.pos-int64(len(tail))); err != nil {
 		return err
 	}
-	s.settle(s.pos, tail)
+	s.setPosition(s.pos, tail)
 	return nil
 }
 
-func (s *source) settle(pos int64, tail []byte) {
+func (s *source) setPosition(pos int64, tail []byte) {
 	s.pos, s.tail = pos, tail
-	s.ident, s.size, s.mtime = s.info.ID, s.info.Size, s.info.Changed.UnixNano()
+	s.ident = s.info.ID
+	s.size = s.info.Size
+	s.mtime = s.info.Changed.UnixNano()
 }
 
 // add puts a text into the batch.
@@ -351,7 +353,7 @@ func (b *batch) add(s *source, role Role, pos int64, raw []byte, text string) {
 // perSecond is how many ids a second has before it borrows from the next.
 const perSecond = 1
 
-// idOf is the first id for a text of that time.
+// idOf returns the first id for a text of that time.
 func idOf(ms int64) int64 {
 	const begin = 1262304000 // 2010
 	return max(1, (ms/1000-begin)*perSecond)
@@ -482,7 +484,7 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// marks are the tokens by which documents are told apart that belong to one
+// marks returns the tokens by which documents are told apart that belong to one
 // conversation or scope. They cannot be typed: no text gives such a token. The
 // owner's documents bear no mark of a scope, so that there is nothing to
 // compare with where there is only one person.
@@ -499,14 +501,14 @@ const foreignMark = "\ue000x"
 func sessionMark(id int64) string { return "\ue000s" + strconv.FormatInt(id, 36) }
 func scopeMark(id int64) string   { return "\ue000c" + strconv.FormatInt(id, 36) }
 
-// nextFree is the first id behind taken that is not.
+// nextFree returns the first id behind taken that is not.
 func nextFree(ctx context.Context, tx *sql.Tx, taken int64) (int64, error) {
 	var id int64
 	err := tx.QueryRowContext(ctx, `SELECT d.id+1 FROM doc d WHERE d.id >= ? AND NOT EXISTS (SELECT 1 FROM doc e WHERE e.id = d.id+1) ORDER BY d.id LIMIT 1`, taken).Scan(&id)
 	return id, err
 }
 
-// nameID is the number of a conversation or scope.
+// nameID returns the number of a conversation or scope.
 func nameID(ctx context.Context, tx *sql.Tx, known map[string]int64, name string) (int64, error) {
 	if id, ok := known[name]; ok {
 		return id, nil
@@ -558,8 +560,8 @@ func (x *Index) readSources(ctx context.Context, db *sql.DB) (*sourceRows, error
 	return out, rows.Err()
 }
 
-// keepSources keeps the table for the next time.
-func (x *Index) keepSources(db *sql.DB, rows *sourceRows) {
+// cacheSources holds the table for the next update.
+func (x *Index) cacheSources(db *sql.DB, rows *sourceRows) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.db == db {

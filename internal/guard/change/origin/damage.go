@@ -97,7 +97,7 @@ func (a stored) same(b stored) bool {
 	return !a.damaged && !b.damaged && bytes.Equal(withoutSum(a.raw), withoutSum(b.raw))
 }
 
-// withoutSum is a line as it was before it was sealed.
+// withoutSum returns a line as it was before it was sealed.
 func withoutSum(raw []byte) []byte {
 	body, sealed, _ := store.Unseal(raw)
 	if sealed {
@@ -159,7 +159,7 @@ func fill(one, other []stored, now time.Time) (lines []line, rest, otherRest []s
 	}
 	if lost { // last, so that the owner's word counts only if it is known to be later
 		lines = append(lines, remains(damaged.raw)...)
-		lines = append(lines, line{Op: opSettle, ID: newID(), From: 1, At: now.UnixNano(), Lost: true})
+		lines = append(lines, line{Op: opWindowMarked, ID: newID(), From: 1, At: now.UnixNano(), Lost: true})
 	}
 	return lines, rest, other[n:]
 }
@@ -185,7 +185,7 @@ func (s *Store) loadDamaged(ctx context.Context, one, two []byte) {
 	s.reset()
 	first, second := readCopy(one), readCopy(two)
 	for _, l := range mend(first, second, s.o.Now()) {
-		s.take(l)
+		s.applyLine(l)
 	}
 	if s.alone {
 		return // who works in that folder writes its record again
@@ -193,7 +193,7 @@ func (s *Store) loadDamaged(ctx context.Context, one, two []byte) {
 
 	for i, lines := range [][]stored{first, second} {
 		if err := s.setAside(ctx, i, lines); err != nil {
-			s.o.Log.ErrorContext(ctx, "keep damaged lines of the record of outside files", "err", err)
+			s.o.Log.ErrorContext(ctx, "cannot save damaged lines of the record of outside files", "err", err)
 		}
 	}
 	s.o.Log.ErrorContext(ctx, "the record of outside files is damaged", "meaning", s.damageMeans(), "file", s.o.Store.Where(s.names[0]))

@@ -8,7 +8,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
-// Folder is the outermost marked folder that a marked path is or lies in; ""
+// Folder returns the outermost marked folder that a marked path is or lies in; ""
 // if only the file itself is marked, or nothing.
 func (s *Store) Folder(abs string) string {
 	s.mu.Lock()
@@ -91,7 +91,7 @@ func (h *held) folder(name string, depth int) bool {
 	return true
 }
 
-// Sum is the hash of a file's content; false if it has none that is known.
+// Sum returns the hash of a file's content; false if it has none that is known.
 func Sum(file string) (sum [sha256.Size]byte, ok bool) {
 	sum, _, err := sumOf(file)
 	return sum, err == nil && sum != ([32]byte{})

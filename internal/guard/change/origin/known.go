@@ -168,8 +168,8 @@ func (n *known) pack() []byte {
 	return out
 }
 
-// learn takes over that a file came from outside, whatever its name is.
-func (s *Store) learn(k identity) {
+// addKnown records that a file came from outside, whatever its name is.
+func (s *Store) addKnown(k identity) {
 	s.known.add(k)
 	s.trusts.remove(k)
 	if k.sum != ([32]byte{}) && k.size > 0 {
@@ -177,8 +177,8 @@ func (s *Store) learn(k identity) {
 	}
 }
 
-// unlearn takes over that a file is the owner's.
-func (s *Store) unlearn(k identity) {
+// removeKnown records that a file is the owner's.
+func (s *Store) removeKnown(k identity) {
 	s.known.remove(k)
 	delete(s.sums, k.sum)
 	s.trusts.add(k)

@@ -18,16 +18,16 @@ import (
 
 // The kinds of lines.
 const (
-	opMark   = "mark"
-	opTrust  = "trust"
-	opForget = "forget" // the file is gone, and what it was is nowhere below the root
-	opKnown  = "known"  // files from outside, without their names
-	opOwn    = "own"    // files of the owner, without their names
-	opOpen   = "open"   // a window begins
-	opTaint  = "taint"  // its command has brought something
-	opClose  = "close"  // its command has ended
-	opDrop   = "drop"   // it brought nothing
-	opSettle = "settle" // what it wrote is marked
+	opMark         = "mark"
+	opTrust        = "trust"
+	opForget       = "forget" // the file is gone, and what it was is nowhere below the root
+	opKnown        = "known"  // files from outside, without their names
+	opOwn          = "own"    // files of the owner, without their names
+	opOpen         = "open"   // a window begins
+	opTaint        = "taint"  // its command has brought something
+	opClose        = "close"  // its command has ended
+	opDrop         = "drop"   // it brought nothing
+	opWindowMarked = "settle" // what it wrote is marked
 )
 
 // maxLog is the size from which the record is written again without what later
@@ -67,7 +67,7 @@ func (s *Store) follow() error {
 		return nil
 	}
 	return s.with(ctx, 0, func(log store.Log) error {
-		info, change, err := s.read.Look(ctx, log)
+		info, change, err := s.read.Inspect(ctx, log)
 		switch {
 		case err != nil || change == store.Same && s.loaded:
 			return err
@@ -157,10 +157,10 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 	s.loaded = true
 	if !whole && !s.alone {
 		if err := unlessMoved(s.rewrite(ctx, log, int64(len(two)), s.snapshot())); err != nil {
-			s.o.Log.ErrorContext(ctx, "write the damaged record of outside files again", "err", err)
+			s.o.Log.ErrorContext(ctx, "cannot write the damaged record of outside files again", "err", err)
 		}
 	}
-	s.endDead()
+	s.closeDead()
 	if whole && len(one) > maxLog {
 		return unlessMoved(s.compact(ctx, log, int64(len(two))))
 	}
@@ -194,13 +194,13 @@ func (s *Store) apply(data []byte) (whole bool) {
 			whole = false
 			continue
 		}
-		s.take(l)
+		s.applyLine(l)
 	}
 	return whole
 }
 
-// take takes a line over.
-func (s *Store) take(l line) {
+// applyLine adds what a line says to the state.
+func (s *Store) applyLine(l line) {
 	s.seq++
 	switch l.Op {
 	case opMark, opTrust:
@@ -209,10 +209,10 @@ func (s *Store) take(l line) {
 		copy(e.sum[:], l.Sum)
 		s.entries[l.Path] = e
 		if e.foreign {
-			s.learn(l.identity())
+			s.addKnown(l.identity())
 			s.marked(l.Path, l.Dir)
 		} else {
-			s.unlearn(l.identity())
+			s.removeKnown(l.identity())
 			s.trusted(l.Path, e)
 		}
 		if e.foreign && l.At > 0 && l.Born == 0 { // its inode does not tell it
@@ -223,9 +223,9 @@ func (s *Store) take(l line) {
 		delete(s.entries, l.Path)
 	case opKnown:
 		s.arrived++
-		unpack(l.Held, s.learn)
+		unpack(l.Held, s.addKnown)
 	case opOwn:
-		unpack(l.Held, s.unlearn)
+		unpack(l.Held, s.removeKnown)
 	case opOpen:
 		s.arrived++
 		s.windows[l.ID] = &window{seq: s.seq, start: time.Unix(0, l.At), pid: l.PID, unsealed: l.Unsealed, dir: l.Path}
@@ -242,13 +242,13 @@ func (s *Store) take(l line) {
 		}
 	case opDrop:
 		delete(s.windows, l.ID)
-	case opSettle:
-		s.settled(l)
+	case opWindowMarked:
+		s.applyMarked(l)
 	}
 }
 
-// settled takes over that what a command wrote is marked.
-func (s *Store) settled(l line) {
+// applyMarked records that what a command wrote is marked.
+func (s *Store) applyMarked(l line) {
 	w := s.windows[l.ID]
 	if w == nil && l.From > 0 { // of a record that was written again
 		w = &window{start: time.Unix(0, l.From), end: time.Unix(0, l.At), dir: l.Path, lost: l.Lost}
@@ -281,7 +281,7 @@ func (s *Store) trusted(name string, e entry) {
 	}
 	for path, old := range s.entries {
 		if strings.HasPrefix(path, name+"/") {
-			s.unlearn(identity{sum: old.sum, size: old.size})
+			s.removeKnown(identity{sum: old.sum, size: old.size})
 		}
 	}
 }
@@ -308,9 +308,9 @@ func (s *Store) append(lines ...line) error {
 	return s.follow()
 }
 
-// endDead ends the windows of processes that died: their commands died with
+// closeDead ends the windows of processes that died: their commands died with
 // them.
-func (s *Store) endDead() {
+func (s *Store) closeDead() {
 	now := s.o.Now()
 	for id, w := range s.windows {
 		if w.end.IsZero() && w.pid != os.Getpid() && !alive(w.pid) {
@@ -330,7 +330,7 @@ func (s *Store) compact(ctx context.Context, log store.Log, copied int64) error 
 	return s.rewrite(ctx, log, copied, lines)
 }
 
-// snapshot is a record with only what still counts.
+// snapshot returns a record with only what still counts.
 func (s *Store) snapshot() []byte {
 	type numbered struct {
 		seq int
@@ -351,7 +351,7 @@ func (s *Store) snapshot() []byte {
 		all = append(all, numbered{s.seq + 1, l})
 	}
 	for _, w := range s.past {
-		all = append(all, numbered{w.seq, line{Op: opSettle, ID: newID(), From: w.start.UnixNano(), At: w.end.UnixNano(), Path: w.dir, Lost: w.lost}})
+		all = append(all, numbered{w.seq, line{Op: opWindowMarked, ID: newID(), From: w.start.UnixNano(), At: w.end.UnixNano(), Path: w.dir, Lost: w.lost}})
 	}
 	slices.SortStableFunc(all, func(a, b numbered) int { return a.seq - b.seq })
 	var buf bytes.Buffer
@@ -360,7 +360,7 @@ func (s *Store) snapshot() []byte {
 		add(l.line)
 	}
 	if s.unwalked {
-		add(line{Op: opSettle, ID: newID(), Dir: true})
+		add(line{Op: opWindowMarked, ID: newID(), Dir: true})
 	}
 	for id, w := range s.windows {
 		add(line{Op: opOpen, ID: id, At: w.start.UnixNano(), PID: w.pid, Unsealed: w.unsealed, Path: w.dir, Clean: !w.outside})

@@ -178,7 +178,7 @@ func (s *Store) Foreign(abs string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follow(); err != nil {
-		s.o.Log.Error("read the record of outside files; every file counts as one", "err", err)
+		s.o.Log.Error("cannot read the record of outside files; every file counts as one", "err", err)
 		return true
 	}
 	return s.foreign(abs)
@@ -198,7 +198,7 @@ func (s *Store) foreign(abs string) bool {
 	return last.foreign || s.inWindow(abs, name, last) || s.inPast(abs, name, last) || s.isKnown(abs, last)
 }
 
-// lookup is the latest entry about a path or a folder above it.
+// lookup returns the latest entry about a path or a folder above it.
 func (s *Store) lookup(name string) entry {
 	best := s.entries[name]
 	for dir := name; ; {
@@ -294,7 +294,7 @@ func (s *Store) ForeignSum(sum [sha256.Size]byte) bool {
 	return !s.trusts.has(sum) && slices.ContainsFunc(s.records(), func(r *Store) bool { return r.sums[sum] })
 }
 
-// Example is a file from outside that a command could read which sees dir, an
+// Example returns a file from outside that a command could read which sees dir, an
 // absolute path of the workspace or of a folder in it; "" if there is none.
 func (s *Store) Example(dir string) string {
 	s.mu.Lock()
@@ -369,13 +369,13 @@ func (s *Store) Expect(paths ...string) error {
 
 // Mark records files as from outside, with the content they have now.
 func (s *Store) Mark(paths ...string) error {
-	return s.note(opMark, paths)
+	return s.record(opMark, paths)
 }
 
 // Trust records files as the owner's, with the content they have now. A folder
 // is trusted with everything in it.
 func (s *Store) Trust(paths ...string) error {
-	return s.note(opTrust, paths)
+	return s.record(opTrust, paths)
 }
 
 // Wrote records a file that the program itself wrote in a turn without outside
@@ -390,7 +390,7 @@ func (s *Store) Wrote(abs string) error {
 	if err != nil || !needed {
 		return err
 	}
-	return s.note(opTrust, []string{abs})
+	return s.record(opTrust, []string{abs})
 }
 
 // justWrote remembers a file that the program has just written; see justNow.
@@ -400,7 +400,7 @@ func (s *Store) justWrote(abs string) {
 	s.recent = append(s.recent, written{abs, now})
 }
 
-func (s *Store) note(op string, paths []string) error {
+func (s *Store) record(op string, paths []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follow(); err != nil {
@@ -454,7 +454,7 @@ func (s *Store) List() ([]string, error) {
 
 var errFolder = errors.New("a folder")
 
-// sumOf is the hash of a regular file; zero for one that is too large to be
+// sumOf returns the hash of a regular file; zero for one that is too large to be
 // told by its content.
 func sumOf(path string) (sum [32]byte, size int64, err error) {
 	tree, err := diskio.OpenTree(filepath.Dir(path))

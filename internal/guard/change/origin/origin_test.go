@@ -351,7 +351,7 @@ func TestProcessThatDied(t *testing.T) {
 	r.reopen()
 	r.want("written.txt", true)
 	r.want("mine.txt", false)
-	r.must(r.store.Settle(t.Context()))
+	r.must(r.store.MarkEnded(t.Context()))
 	r.want("written.txt", true)
 	r.write("later.txt", text)
 	settleClock(t, r.path("later.txt"))

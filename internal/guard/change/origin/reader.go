@@ -148,7 +148,7 @@ func (s *Store) neighbours() []*Store {
 	var out []*Store
 	for info, err := range s.o.Store.Logs(ctx, "") {
 		if err != nil {
-			s.o.Log.WarnContext(ctx, "look at the records of other folders", "err", err)
+			s.o.Log.WarnContext(ctx, "cannot read the records of other folders", "err", err)
 			break
 		}
 		name, ok := strings.CutSuffix(filepath.Base(info.Name), ".jsonl")
@@ -172,7 +172,7 @@ func (s *Store) neighbours() []*Store {
 		err := other.follow()
 		other.mu.Unlock()
 		if err != nil {
-			s.o.Log.WarnContext(ctx, "read the record of another folder", "err", err)
+			s.o.Log.WarnContext(ctx, "cannot read the record of another folder", "err", err)
 			continue
 		}
 		out = append(out, other)

@@ -24,7 +24,7 @@ func inodeOf(_ string, info fs.FileInfo) inode {
 	return inode{number: st.Ino, born: st.Birthtimespec.Nano()}
 }
 
-// inodeNumber is the number of an inode, which may be that of an earlier one.
+// inodeNumber returns the number of an inode, which may be that of an earlier one.
 func inodeNumber(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Ino

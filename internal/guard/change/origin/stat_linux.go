@@ -28,7 +28,7 @@ func inodeOf(path string, _ fs.FileInfo) inode {
 	return inode{number: st.Ino, born: st.Btime.Sec*int64(time.Second) + int64(st.Btime.Nsec)}
 }
 
-// inodeNumber is the number of an inode, which may be that of an earlier one.
+// inodeNumber returns the number of an inode, which may be that of an earlier one.
 func inodeNumber(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Ino

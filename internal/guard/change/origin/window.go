@@ -145,11 +145,11 @@ func (w *Window) Foreign(ctx context.Context) error {
 	if err := s.append(lines...); err != nil {
 		return err
 	}
-	return s.settle(ctx, w.open.ID)
+	return s.markWindow(ctx, w.open.ID)
 }
 
-// Settle marks what ended commands of earlier processes left behind.
-func (s *Store) Settle(ctx context.Context) error {
+// MarkEnded marks what ended commands of earlier processes left behind.
+func (s *Store) MarkEnded(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follow(); err != nil {
@@ -158,14 +158,14 @@ func (s *Store) Settle(ctx context.Context) error {
 	var err error
 	for id, w := range s.windows {
 		if !w.end.IsZero() {
-			err = errors.Join(err, s.settle(ctx, id))
+			err = errors.Join(err, s.markWindow(ctx, id))
 		}
 	}
 	return err
 }
 
-// settle turns a window that has ended into marks.
-func (s *Store) settle(ctx context.Context, id string) error {
+// markWindow turns a window that has ended into marks.
+func (s *Store) markWindow(ctx context.Context, id string) error {
 	w := s.windows[id]
 	if w == nil {
 		return nil
@@ -173,7 +173,7 @@ func (s *Store) settle(ctx context.Context, id string) error {
 	walk := &walk{ctx: ctx, s: s, window: *w, left: maxWalk}
 	tree, err := diskio.OpenTree(s.realRoot())
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.append(line{Op: opSettle, ID: id})
+		return s.append(line{Op: opWindowMarked, ID: id})
 	}
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (s *Store) settle(ctx context.Context, id string) error {
 	if _, err := walk.folder(".", 0); err != nil {
 		if errors.Is(err, errTooMany) {
 			s.o.Log.DebugContext(ctx, "the workspace is too large to mark what a command wrote; its time is kept instead")
-			return s.append(line{Op: opSettle, ID: id, Dir: true})
+			return s.append(line{Op: opWindowMarked, ID: id, Dir: true})
 		}
 		return err
 	}
@@ -194,7 +194,7 @@ func (s *Store) settle(ctx context.Context, id string) error {
 			lines = append(lines, line{Op: opMark, Path: s.name(root), Dir: true})
 		}
 	}
-	return s.append(append(lines, line{Op: opSettle, ID: id})...)
+	return s.append(append(lines, line{Op: opWindowMarked, ID: id})...)
 }
 
 var errTooMany = errors.New("too many files")
@@ -245,7 +245,7 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 			all = all && whole
 			continue
 		}
-		switch w.look(child, e) {
+		switch w.inspect(child, e) {
 		case unchanged:
 			all = false
 		case changed:
@@ -289,10 +289,10 @@ const (
 	alreadyMarked                // by an earlier command, and it is in the record
 )
 
-// look finds out whether this command changed a file or moved it with its
+// inspect finds out whether this command changed a file or moved it with its
 // folder, or whether an earlier one did. It uses what the listing knows: another
 // look at each of thousands of files would cost twice the rest of the walk.
-func (w *walk) look(name string, e fs.DirEntry) outcome {
+func (w *walk) inspect(name string, e fs.DirEntry) outcome {
 	info, err := e.Info()
 	if err != nil {
 		return unchanged // it is gone

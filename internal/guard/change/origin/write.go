@@ -138,7 +138,7 @@ func (s *Store) mayBeWritten(abs string, changed time.Time) bool {
 	return false
 }
 
-// ownWord is the owner's word about a content, needed while commands run: they
+// ownWord returns the owner's word about a content, needed while commands run: they
 // may be taken for its author. It does not end a mark that the path has.
 func (s *Store) ownWord(w Written) []line {
 	name := s.name(w.Path)

@@ -89,7 +89,7 @@ func (s *Store) Undo(ctx context.Context, turn string, how Choice) (Report, erro
 	if err := s.restore(ctx, items, &r); err != nil {
 		return r, err
 	}
-	return r, s.note(ctx, r.Undo, items)
+	return r, s.record(ctx, r.Undo, items)
 }
 
 // Preview says what Undo would do now, and changes nothing.
@@ -237,14 +237,14 @@ func (s *Store) bringBack(it item) error {
 		return err
 	}
 	defer sp.close()
-	now, _, info, err := s.area.look(sp)
+	now, _, info, err := s.area.inspect(sp)
 	if err != nil {
 		return err
 	}
 	if now != it.now {
 		return diskio.ErrChanged
 	}
-	return s.putBack(it, func() error { return put(sp, it.want, data, info) })
+	return s.restoreContent(it, func() error { return setState(sp, it.want, data, info) })
 }
 
 func (s *Store) permit(it item, r *Report) {
@@ -258,8 +258,8 @@ func (s *Store) permit(it item, r *Report) {
 	}
 }
 
-// note writes down what an undo left behind.
-func (s *Store) note(ctx context.Context, id string, items []item) error {
+// record logs what an undo left behind.
+func (s *Store) record(ctx context.Context, id string, items []item) error {
 	b := s.log.batch(context.WithoutCancel(ctx))
 	list := make([]change, 0, len(items))
 	for _, it := range items {
@@ -283,7 +283,7 @@ func unkept(s state) string {
 	return "it is not a regular file"
 }
 
-// reason is an error in a few words for a report.
+// reason returns an error in a few words for a report.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, errOrigin):

@@ -130,7 +130,7 @@ func (c Chat) turn(ctx context.Context, session, id string) (t Turn, why string,
 	return t, "", err
 }
 
-// Short is a turn id as it is shown; it is long enough to be given back.
+// Short returns a turn id as it is shown; it is long enough to be given back.
 func Short(id string) string { return id[:min(len(id), shortID)] }
 
 // Text words a report. again says how to force what was left alone, with
@@ -184,7 +184,7 @@ func writeList(ctx context.Context, b *strings.Builder, word string, list []stri
 	}
 }
 
-// fenced is a diff as a Markdown block, cut to what a chat can take.
+// fenced returns a diff as a Markdown block, cut to what a chat can take.
 func fenced(ctx context.Context, diff, id string) string {
 	cut := text.Cut(diff, chatDiff)
 	rest := ""

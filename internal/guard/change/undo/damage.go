@@ -96,8 +96,8 @@ func (m *model) closeDamaged() {
 	}
 }
 
-// endDamage makes the model of a log with damaged entries one that can be used.
-func (m *model) endDamage() {
+// repairDamage makes the model of a log with damaged entries one that can be used.
+func (m *model) repairDamage() {
 	if m.hurt.tree {
 		m.closeDamaged()
 		clear(m.tree) // the next command looks at everything again

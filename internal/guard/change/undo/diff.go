@@ -61,7 +61,7 @@ func (s *Store) afterOf(p string, f *fileState) (state, []byte) {
 		return state{Kind: kindGone}, nil
 	}
 	defer sp.close()
-	st, data, _, err := s.area.look(sp)
+	st, data, _, err := s.area.inspect(sp)
 	if err != nil {
 		return state{Kind: kindShut}, nil
 	}
@@ -76,7 +76,13 @@ type side struct {
 
 // text reports whether a side can be shown line by line.
 func (s side) text() bool {
-	return s.Kind == kindGone || s.Kind == kindFile && len(s.data) <= maxDiffBytes && utf8.Valid(s.data) && bytes.IndexByte(s.data, 0) < 0
+	switch s.Kind {
+	case kindGone:
+		return true
+	case kindFile:
+		return len(s.data) <= maxDiffBytes && utf8.Valid(s.data) && bytes.IndexByte(s.data, 0) < 0
+	}
+	return false
 }
 
 func (s side) label() string {

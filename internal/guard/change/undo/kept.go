@@ -67,8 +67,8 @@ func (s *Store) said(place string, files []origin.Asks) []origin.Says {
 	return out
 }
 
-// putBack puts a content back, and where it comes from with it.
-func (s *Store) putBack(it item, put func() error) error {
+// restoreContent puts a content back, and where it comes from with it.
+func (s *Store) restoreContent(it item, put func() error) error {
 	if s.Origins == nil || it.want.Kind != kindFile && it.want.Kind != kindLink {
 		return put()
 	}
@@ -93,7 +93,7 @@ func (s *Store) putBack(it item, put func() error) error {
 // where it comes from.
 var errOrigin = errors.New("where it comes from cannot be recorded")
 
-// sumOf is the SHA-256 of the content of a file; zero for anything else.
+// sumOf returns the SHA-256 of the content of a file; zero for anything else.
 func sumOf(st state) (sum [32]byte) {
 	if st.Kind == kindFile {
 		_, _ = hex.Decode(sum[:], []byte(st.Hash)) // a hash that we wrote

@@ -68,7 +68,9 @@ func (l *logFile) close() error {
 		return nil
 	}
 	err := l.f.Close()
-	l.f, l.size, l.model = nil, 0, newModel()
+	l.f = nil
+	l.size = 0
+	l.model = newModel()
 	return err
 }
 
@@ -121,7 +123,7 @@ func (s *Store) hold(ctx context.Context, create bool) (leave func(), err error)
 	}
 	return func() {
 		if err := lock.Unlock(); err != nil {
-			s.Log.ErrorContext(ctx, "unlock the undo store", "err", err)
+			s.Log.ErrorContext(ctx, "cannot unlock the undo store", "err", err)
 		}
 		<-s.slot
 	}, nil
@@ -203,7 +205,7 @@ func (l *logFile) read(size int64) (damaged []span, err error) {
 		l.size = r.pos
 	}
 	if len(damaged) > 0 {
-		l.model.endDamage()
+		l.model.repairDamage()
 	}
 	return damaged, nil
 }
@@ -230,7 +232,7 @@ func (l *logFile) mend(ctx context.Context, damaged []span) error {
 // nameDamaged is the file with damaged entries in the folder of a log.
 const nameDamaged = "log.bad"
 
-// Damaged is the file with entries that could not be used of a log that is kept
+// Damaged returns the file with entries that could not be used of a log that is kept
 // in a folder, "" if there is none.
 func Damaged(dir string) string {
 	file := filepath.Join(dir, nameDamaged)
@@ -392,7 +394,7 @@ func (s *scanner) resync(from int64) (int64, error) {
 	return s.size, nil
 }
 
-// line is the line at an offset without its newline, nil if it does not end.
+// line returns the line at an offset without its newline, nil if it does not end.
 func (s *scanner) line(at int64) ([]byte, error) {
 	for n := int64(512); ; n *= 4 {
 		chunk, err := s.bytes(at, min(n, s.size-at))

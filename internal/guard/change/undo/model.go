@@ -256,10 +256,10 @@ func (m *model) commandChanges(o *openCommand, now map[string]entry, fresh []del
 
 // olderThan reports whether a file certainly existed before t.
 func olderThan(e entry, t time.Time) bool {
-	return e.Ctime != 0 && e.Ctime < t.Add(-settled).UnixNano()
+	return e.Ctime != 0 && e.Ctime < t.Add(-provenAge).UnixNano()
 }
 
-// inodes are the files the workspace held when a command began.
+// inodes returns the files the workspace held when a command began.
 func (m *model) inodes(o *openCommand) map[uint64]bool {
 	out := make(map[uint64]bool, len(m.tree))
 	for p, e := range m.tree {

@@ -111,7 +111,7 @@ func (a *area) allowed(p string) error {
 	return nil
 }
 
-// abs is the absolute form of a path of the log.
+// abs returns the absolute form of a path of the log.
 func (a *area) abs(p string) string {
 	if filepath.IsAbs(p) {
 		return p
@@ -191,7 +191,7 @@ func (a *area) observe(p string, b *batch) (st state, changed int64, err error) 
 		return state{}, 0, err
 	}
 	defer sp.close()
-	st, data, info, err := a.look(sp)
+	st, data, info, err := a.inspect(sp)
 	if err == nil && st.Kind == kindFile {
 		b.blob(st.Hash, data)
 	}
@@ -210,8 +210,8 @@ func changeTime(mtime, ctime int64, _ uint64) int64 {
 	return mtime
 }
 
-// look finds out what a name stands for; data is the content of a file.
-func (a *area) look(sp spot) (state, []byte, fs.FileInfo, error) {
+// inspect returns what a name stands for; data is the content of a file.
+func (a *area) inspect(sp spot) (state, []byte, fs.FileInfo, error) {
 	info, err := sp.dir.Lstat(sp.name)
 	if diskio.IsMissing(err) {
 		return state{Kind: kindGone}, nil, nil, nil
@@ -240,7 +240,7 @@ func (a *area) look(sp spot) (state, []byte, fs.FileInfo, error) {
 	return st, nil, info, nil
 }
 
-// plain is the state of a name as far as it shows without opening it.
+// plain returns the state of a name as far as it shows without opening it.
 func (a *area) plain(info fs.FileInfo) state {
 	mode := info.Mode()
 	switch {
@@ -299,9 +299,9 @@ func hashOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// put brings a name to a state. now is what look said about it just before;
+// setState brings a name to a state. now is what inspect returned just before;
 // if the name has changed since then, nothing is done.
-func put(sp spot, want state, data []byte, now fs.FileInfo) error {
+func setState(sp spot, want state, data []byte, now fs.FileInfo) error {
 	temp := ".nanobot-" + strings.ToLower(rand.Text()) + ".tmp"
 	switch want.Kind {
 	case kindGone:
@@ -310,7 +310,7 @@ func put(sp spot, want state, data []byte, now fs.FileInfo) error {
 		}
 		return sp.dir.Remove(sp.name)
 	case kindDir:
-		return putDir(sp, now)
+		return setDir(sp, now)
 	case kindLink:
 		if err := sp.dir.Symlink(want.Link, temp); err != nil {
 			return err
@@ -335,8 +335,8 @@ func put(sp spot, want state, data []byte, now fs.FileInfo) error {
 	return nil
 }
 
-// putDir makes a folder; chmodDir gives it its permissions later.
-func putDir(sp spot, now fs.FileInfo) error {
+// setDir makes a name a folder; chmodDir gives it its permissions later.
+func setDir(sp spot, now fs.FileInfo) error {
 	if now != nil && !now.IsDir() {
 		if err := unchanged(sp, now); err != nil {
 			return err

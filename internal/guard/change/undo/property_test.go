@@ -181,11 +181,11 @@ func TestPutHoldsItsFolder(t *testing.T) {
 			sp, err := b.area.spot("d/f")
 			must(t, err)
 			defer sp.close()
-			_, _, info, err := b.area.look(sp)
+			_, _, info, err := b.area.inspect(sp)
 			must(t, err)
 			must(t, os.Rename(filepath.Join(b.ws, "d"), filepath.Join(b.ws, "away")))
 			must(t, os.Symlink(outside, filepath.Join(b.ws, "d")))
-			must(t, put(sp, want, []byte("restored"), info))
+			must(t, setState(sp, want, []byte("restored"), info))
 			if diff := cmp.Diff(before, listing(t, outside)); diff != "" {
 				t.Errorf("outside changed:\n%s", diff)
 			}
@@ -193,7 +193,7 @@ func TestPutHoldsItsFolder(t *testing.T) {
 			if ok := map[kind]bool{kindFile: got == "644 restored", kindLink: got == "-> x", kindDir: got == "dir 700", kindGone: got == ""}[want.Kind]; !ok {
 				t.Errorf("f = %q", got)
 			}
-			if _, data, _, err := b.area.look(sp); err != nil || strings.Contains(string(data), "CANARY") {
+			if _, data, _, err := b.area.inspect(sp); err != nil || strings.Contains(string(data), "CANARY") {
 				t.Errorf("look = %q, %v", data, err)
 			}
 		})

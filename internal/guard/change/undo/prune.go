@@ -79,7 +79,7 @@ func (s *Store) shorten(ctx context.Context) error {
 	return nil
 }
 
-// keepers are the turns worth keeping by age and number, oldest first. A turn
+// keepers returns the turns worth keeping by age and number, oldest first. A turn
 // at work is always among them.
 func (s *Store) keepers() []*turnState {
 	busy := map[string]bool{}

@@ -17,9 +17,9 @@ import (
 
 const (
 	maxDepth = 128
-	// settled is how old a time stamp must be before an unchanged one proves
+	// provenAge is how old a time stamp must be before an unchanged one proves
 	// an unchanged file: coarse clocks give two writes the same stamp.
-	settled = 100 * time.Millisecond
+	provenAge = 100 * time.Millisecond
 )
 
 // tooLargeError says that the workspace is more than the store watches.
@@ -55,7 +55,7 @@ type walker struct {
 func (s *Store) walker(ctx context.Context, b *batch) *walker {
 	return &walker{
 		s: s, ctx: ctx, b: b, tree: make(map[string]entry, len(s.log.model.tree)+16),
-		young: time.Now().Add(-settled).UnixNano(), // compared with the disk's clock
+		young: time.Now().Add(-provenAge).UnixNano(), // compared with the disk's clock
 	}
 }
 
@@ -181,12 +181,12 @@ func (w *walker) name(sp spot, rel string, info fs.FileInfo) error {
 			return nil
 		}
 	}
-	st, data, info, err := w.s.area.look(sp)
+	st, data, info, err := w.s.area.inspect(sp)
 	for range 3 { // it is being replaced right now
 		if !errors.Is(err, diskio.ErrChanged) {
 			break
 		}
-		st, data, info, err = w.s.area.look(sp)
+		st, data, info, err = w.s.area.inspect(sp)
 	}
 	switch {
 	case errors.Is(err, diskio.ErrChanged):

@@ -35,7 +35,7 @@ type Change struct {
 	What string `json:"what"` // created, changed, deleted
 }
 
-// Summary is the turn in one line.
+// Summary returns the turn in one line.
 func (t Turn) Summary() string {
 	var parts []string
 	if t.Undoes != "" {
@@ -61,7 +61,7 @@ func (t Turn) Summary() string {
 	return text.Label(strings.Join(append(parts, strings.Join(names, ", ")), " "), 100)
 }
 
-// folder is the folder that all changes of a turn lie in; "" if some are in the
+// folder returns the folder that all changes of a turn lie in; "" if some are in the
 // workspace, where names are short.
 func (t Turn) folder() string {
 	dir := ""
@@ -100,7 +100,7 @@ func (s *Store) Turns(ctx context.Context, session string) ([]Turn, error) {
 	return out, nil
 }
 
-// Last is the newest turn of a session that changed files and is not taken
+// Last returns the newest turn of a session that changed files and is not taken
 // back; undos do not count. An empty session means all.
 func (s *Store) Last(ctx context.Context, session string) (Turn, error) {
 	turns, err := s.Turns(ctx, session)
@@ -110,7 +110,7 @@ func (s *Store) Last(ctx context.Context, session string) (Turn, error) {
 	return LastOf(turns)
 }
 
-// LastOf is the first of a list of turns, the newest first, that changed files
+// LastOf returns the first of a list of turns, the newest first, that changed files
 // and is not taken back.
 func LastOf(turns []Turn) (Turn, error) {
 	i := slices.IndexFunc(turns, func(t Turn) bool {

@@ -159,7 +159,7 @@ func (s *Store) Before(ctx context.Context, t tool.Tool, c tool.Call) error {
 		return fmt.Errorf("enter the undo store: %w", err)
 	}
 	defer leave()
-	if err := s.settleStale(ctx, c); err != nil {
+	if err := s.closeStale(ctx, c); err != nil {
 		return err
 	}
 	if t.Paths != nil {
@@ -172,7 +172,7 @@ func (s *Store) Before(ctx context.Context, t tool.Tool, c tool.Call) error {
 	}
 	if s.overfull() {
 		if err := s.shorten(ctx); err != nil { // the call is covered all the same
-			s.Log.WarnContext(ctx, "shorten the undo log", "err", err)
+			s.Log.WarnContext(ctx, "cannot shorten the undo log", "err", err)
 		}
 	}
 	return nil
@@ -202,15 +202,15 @@ func (s *Store) After(ctx context.Context, c tool.Call) ([]bus.Edit, error) {
 		return nil, fmt.Errorf("enter the undo store: %w", err)
 	}
 	defer leave()
-	changes, err := s.finish(ctx, callKey(c))
+	changes, err := s.closeCall(ctx, callKey(c))
 	return s.edits(c.ID, changes), err
 }
 
 // afterTime bounds the work after a call.
 const afterTime = 30 * time.Second
 
-// finish closes a call of this process and returns what it changed.
-func (s *Store) finish(ctx context.Context, key string) ([]change, error) {
+// closeCall closes a call of this process and returns what it changed.
+func (s *Store) closeCall(ctx context.Context, key string) ([]change, error) {
 	r := s.calls[key]
 	if r == nil {
 		return nil, nil
@@ -219,16 +219,16 @@ func (s *Store) finish(ctx context.Context, key string) ([]change, error) {
 	if r.lock == nil {
 		return s.afterFiles(ctx, r)
 	}
-	changes, err := s.settle(ctx, key, false)
+	changes, err := s.closeCommand(ctx, key, false)
 	return changes, errors.Join(err, r.lock.Unlock())
 }
 
-// settleStale closes calls of earlier turns of a session whose end was never
+// closeStale closes calls of earlier turns of a session whose end was never
 // told. A session has one turn at a time.
-func (s *Store) settleStale(ctx context.Context, c tool.Call) error {
+func (s *Store) closeStale(ctx context.Context, c tool.Call) error {
 	for key, r := range s.calls {
 		if r.session == c.SessionKey && r.turn != c.TurnID {
-			if _, err := s.finish(ctx, key); err != nil {
+			if _, err := s.closeCall(ctx, key); err != nil {
 				return err
 			}
 		}
@@ -336,9 +336,9 @@ func (s *Store) beforeCommand(ctx context.Context, c tool.Call) error {
 // fullAgain is how long a workspace found too large is not looked at again.
 const fullAgain = time.Minute
 
-// settle closes a command: what differs from the workspace it began with is
+// closeCommand ends the record of a command: what differs from the workspace it began with is
 // what it changed. late means that its end was missed.
-func (s *Store) settle(ctx context.Context, key string, late bool) ([]change, error) {
+func (s *Store) closeCommand(ctx context.Context, key string, late bool) ([]change, error) {
 	o := s.log.model.open[key]
 	if o == nil {
 		return nil, nil
@@ -384,7 +384,7 @@ func (s *Store) recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.settle(ctx, key, true)
+		_, err = s.closeCommand(ctx, key, true)
 		if err := errors.Join(err, lock.Unlock()); err != nil {
 			return err
 		}
@@ -413,12 +413,12 @@ func callKey(c tool.Call) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// shown is a path as it is told to people.
+// shown returns a path as it is told to people.
 func shown(path string) string {
 	return text.Reveal(path, text.Prose)
 }
 
-// shown is a path of the log as it is told to people.
+// shown returns a path of the log as it is told to people.
 func (s *Store) shown(path string) string {
 	return shown(s.named([]string{path})[0])
 }
