@@ -10,10 +10,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
-// settleTime is how long no key may have come after a question was drawn before
+// quietTime is how long no key may have come after a question was drawn before
 // keys count for it. Whoever was typing when it appeared goes on with their
 // draft.
-const settleTime = 500 * time.Millisecond
+const quietTime = 500 * time.Millisecond
 
 // asking is a question that a turn waits on. It has an input of its own, so
 // that nothing that was typed for something else can answer it.
@@ -53,15 +53,15 @@ func (c *chat) drawn() time.Duration {
 	if q.quiet.IsZero() {
 		q.quiet = time.Now()
 	}
-	return max(settleTime-time.Since(q.quiet), time.Millisecond)
+	return max(quietTime-time.Since(q.quiet), time.Millisecond)
 }
 
-// settle opens the input of a question when nothing was typed for a while. What
+// openWhenQuiet opens the input of a question when nothing was typed for a while. What
 // came before and waits to be read belongs to the draft, as does a paste that
 // has not ended.
-func (c *chat) settle(ctx context.Context, work *sync.WaitGroup) {
+func (c *chat) openWhenQuiet(ctx context.Context, work *sync.WaitGroup) {
 	q := c.question
-	if q == nil || q.open || q.quiet.IsZero() || time.Since(q.quiet) < settleTime {
+	if q == nil || q.open || q.quiet.IsZero() || time.Since(q.quiet) < quietTime {
 		return
 	}
 	select {
@@ -91,7 +91,7 @@ func (c *chat) typed(ctx context.Context, p []byte, work *sync.WaitGroup) {
 			}
 			c.ed.key(k)
 		}
-		c.kept = true
+		c.pasted = true
 		return
 	}
 	c.handle(ctx, keys, work)
@@ -111,7 +111,7 @@ func (c *chat) editorFor(k key) *editor {
 		return c.ed
 	}
 	if k.code == keyPaste {
-		c.kept = true
+		c.pasted = true
 		return c.ed
 	}
 	return c.question.ed
@@ -120,12 +120,12 @@ func (c *chat) editorFor(k key) *editor {
 // answer sends what was typed for the question.
 func (c *chat) answer(ctx context.Context, work *sync.WaitGroup) {
 	q := c.question
-	text := strings.TrimSpace(q.ed.take())
+	text := strings.TrimSpace(q.ed.empty())
 	switch {
 	case text == "":
 		return
 	case strings.HasPrefix(text, "/") || isFarewell(text): // a command is still a command
-		c.say(ctx, text, text, work)
+		c.sendText(ctx, text, text, work)
 		return
 	}
 	c.echo(text)

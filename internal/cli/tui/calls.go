@@ -102,7 +102,7 @@ func (v *view) fileEdit(edits []bus.Edit) []line {
 	return append(v.close(), v.track(out)...)
 }
 
-// diffLine is one row of a diff, cut where the window ends.
+// diffLine returns one row of a diff, cut where the window ends.
 func (v *view) diffLine(s string) line {
 	a := dim
 	switch s[0] {

@@ -24,7 +24,7 @@ const (
 	colours = red | green | yellow | cyan
 )
 
-// sgr is the escape sequence that switches from any state to a.
+// sgr returns the escape sequence that switches from any state to a.
 func (a attr) sgr() string {
 	if a == 0 {
 		return "\x1b[0m"
@@ -59,14 +59,14 @@ func styled(s string, a attr) line {
 
 func (l line) add(s string, a attr) line {
 	for _, r := range s {
-		l = l.put(r, a)
+		l = l.appendRune(r, a)
 	}
 	return l
 }
 
 const tabStop = 4
 
-func (l line) put(r rune, a attr) line {
+func (l line) appendRune(r rune, a attr) line {
 	if r != '\t' {
 		return append(l, cell{r, a})
 	}
@@ -127,7 +127,7 @@ func flow(text line, width int, first, rest line) (rows []line, left line) {
 	}
 }
 
-// room is the number of columns for text after a prefix.
+// room returns the number of columns for text after a prefix.
 func room(text line, width int, prefix line) int {
 	if width <= 0 {
 		return len(text) * 2

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	framePeriod  = 33 * time.Millisecond // at most this often streamed text is redrawn
-	escapeDelay  = 50 * time.Millisecond // an escape byte alone this long is the Esc key
-	leaveWindow  = 2 * time.Second       // a second Ctrl-C within it leaves
-	pasteOn      = "\x1b[?2004h"
-	pasteOff     = "\x1b[?2004l"
-	leaveMessage = "press Ctrl-C again or Ctrl-D to leave"
-	keptMessage  = "pasted text does not answer; it is kept for your next message"
+	framePeriod   = 33 * time.Millisecond // at most this often streamed text is redrawn
+	escapeDelay   = 50 * time.Millisecond // an escape byte alone this long is the Esc key
+	leaveWindow   = 2 * time.Second       // a second Ctrl-C within it leaves
+	pasteOn       = "\x1b[?2004h"
+	pasteOff      = "\x1b[?2004l"
+	leaveMessage  = "press Ctrl-C again or Ctrl-D to leave"
+	pastedMessage = "pasted text does not answer; it is kept for your next message"
 )
 
 // chat is one run of the interactive mode. Its loop owns every field; other
@@ -43,7 +43,7 @@ type chat struct {
 	exit     exit
 	painted  time.Time
 	question *asking        // that a turn waits on
-	kept     bool           // something that was pasted went to the draft
+	pasted   bool           // something that was pasted went to the draft
 	unread   func() bool    // whether the terminal has more to read
 	late     []bus.Outbound // printed, and on the screen with the next refresh
 }
@@ -151,7 +151,7 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 			c.event(e)
 			now = e.done || e.out.Kind == bus.Ask
 		case <-settle.C:
-			c.settle(ctx, work)
+			c.openWhenQuiet(ctx, work)
 			now = true
 		case s := <-c.o.changed:
 			if continued(s) {
@@ -198,7 +198,7 @@ func stoppedTimer() *time.Timer {
 
 func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 	for _, k := range keys {
-		c.kept = false
+		c.pasted = false
 		act := c.editorFor(k).key(k)
 		if act != actInterrupt {
 			c.exit.warned = false
@@ -230,13 +230,13 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 // which feeds it into that turn.
 func (c *chat) submit(ctx context.Context, work *sync.WaitGroup) {
 	shown := strings.TrimSpace(c.ed.folded())
-	if text := strings.TrimSpace(c.ed.take()); text != "" {
-		c.say(ctx, text, shown, work)
+	if text := strings.TrimSpace(c.ed.empty()); text != "" {
+		c.sendText(ctx, text, shown, work)
 	}
 }
 
-// say sends a message and leaves it in the scroll-back as it was shown.
-func (c *chat) say(ctx context.Context, text, shown string, work *sync.WaitGroup) {
+// sendText sends a message and leaves it in the scroll-back as it was shown.
+func (c *chat) sendText(ctx context.Context, text, shown string, work *sync.WaitGroup) {
 	if err := c.hist.add(text); err != nil {
 		c.scr.print(c.view.marked("! ", yellow, c.o.words("history: %s", firstLine(err.Error())))...)
 		c.hist.path = "" // say it once
@@ -316,7 +316,7 @@ func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
 		}
 	case len(c.ed.text) > 0:
 		c.hist.remember(c.ed.unfolded()) // the arrow brings it back
-		c.ed.take()
+		c.ed.empty()
 	case c.exit.warned:
 		c.exit.leaving = true
 	default:
@@ -448,8 +448,8 @@ func (c *chat) paint() {
 	switch {
 	case c.exit.warned:
 		below = []line{styled(c.o.words(leaveMessage), dim)}
-	case c.kept:
-		below = []line{styled(c.o.words(keptMessage), dim)}
+	case c.pasted:
+		below = []line{styled(c.o.words(pastedMessage), dim)}
 	}
 	below = hardWrap(below, width)
 	below = below[:min(len(below), max(room-2-len(rows), 0))]

@@ -19,7 +19,7 @@ type completion struct {
 
 func (c *completion) reset() { c.found, c.at = nil, 0 }
 
-// matches are the commands the text may become.
+// matches returns the commands the text may become.
 func (c *completion) matches(text string) []Command {
 	if c.found != nil {
 		return c.found

@@ -51,7 +51,7 @@ func (e *editor) paste(s string) {
 	e.insert(string(rune(pasteRune + len(e.pastes) - 1))) //nolint:gosec // at most pasteLimit of them
 }
 
-// pasted is the paste that a rune stands for.
+// pasted returns the paste that a rune stands for.
 func (e *editor) pasted(r rune) (s string, ok bool) {
 	if i := int(r - pasteRune); i >= 0 && i < len(e.pastes) {
 		return e.pastes[i], true
@@ -59,7 +59,7 @@ func (e *editor) pasted(r rune) (s string, ok bool) {
 	return "", false
 }
 
-// folded is the text as it is shown, unfolded the text as it is sent.
+// folded returns the text as it is shown, unfolded the text as it is sent.
 func (e *editor) folded() string   { return e.expand(e.pasteLabel) }
 func (e *editor) unfolded() string { return e.expand(func(s string) string { return s }) }
 
@@ -83,8 +83,8 @@ func newEditor(h *history, commands []Command, language string) *editor {
 	return &editor{hist: h, recall: len(h.entries), complete: completion{commands: commands}, language: language}
 }
 
-// take empties the editor and returns what it held.
-func (e *editor) take() string {
+// empty clears the editor and returns what it held.
+func (e *editor) empty() string {
 	s := e.unfolded()
 	e.set("")
 	e.draft = nil

@@ -102,7 +102,7 @@ func unescapeEntry(s string) string {
 	return strings.NewReplacer(`\\`, `\`, `\n`, "\n").Replace(pasted(s))
 }
 
-// search is the newest entry before index from that contains text.
+// search returns the newest entry before index from that contains text.
 func (h *history) search(text string, from int) (int, bool) {
 	for i := min(from, len(h.entries)) - 1; i >= 0; i-- {
 		if strings.Contains(h.entries[i], text) {

@@ -23,9 +23,9 @@ type inliner struct {
 
 func (p inliner) line(s string, a attr) line { return p.parse(nil, s, a, 0) }
 
-// settled renders the beginning of a text that goes on, as far as nothing that
+// stable renders the beginning of a text that goes on, as far as nothing that
 // follows can change it, after out, and returns its length.
-func (p inliner) settled(out line, s string, a attr) (line, int) {
+func (p inliner) stable(out line, s string, a attr) (line, int) {
 	sc := scan{p: p, s: s, a: a, out: out, more: true}
 	for i := 0; i < len(s); {
 		n := sc.step(i)
@@ -97,7 +97,7 @@ func (sc *scan) step(i int) int {
 		return n
 	}
 	r, n := utf8.DecodeRuneInString(rest)
-	sc.out = sc.out.put(r, sc.a)
+	sc.out = sc.out.appendRune(r, sc.a)
 	return n
 }
 
@@ -154,7 +154,7 @@ func runLen(s string) int {
 	return n
 }
 
-// closingTicks is the offset of the run of exactly n backticks near the start
+// closingTicks returns the offset of the run of exactly n backticks near the start
 // of s, or -1.
 func closingTicks(s string, n int) int {
 	for i := 0; i < len(s) && i <= maxSpanBytes; {

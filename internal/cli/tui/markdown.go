@@ -45,7 +45,7 @@ func (r *renderer) feed(delta string) []line {
 	}
 }
 
-func (r *renderer) finish() []line {
+func (r *renderer) flush() []line {
 	var out []line
 	if len(r.buf) > 0 || r.begun != nil {
 		out = r.source(string(r.buf))

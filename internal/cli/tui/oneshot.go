@@ -67,7 +67,7 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 		if err != nil {
 			if strings.TrimSpace(segment.String()) != "" { // stopped: what there is of the answer
 				p.answer(segment.String())
-				p.end()
+				p.closeTurn()
 			}
 			return sum, err
 		}
@@ -95,13 +95,13 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 	if sum.Final.Kind == "" && segment.Len() > 0 {
 		p.answer(segment.String())
 	}
-	p.end()
+	p.closeTurn()
 	return sum, nil
 }
 
 // oneShotStream is for a terminal that takes no escape sequences.
 func oneShotStream(ctx context.Context, o *Options, p *plainView) (sum Summary, err error) {
-	defer p.end()
+	defer p.closeTurn()
 	for out, err := range o.Ask(ctx, o.question()) {
 		if err != nil {
 			return sum, err

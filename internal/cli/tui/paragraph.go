@@ -38,13 +38,13 @@ func (p *paragraph) add(src string, in inliner) {
 	p.append(func(out line) line { return in.parse(out, src, p.tint, 0) })
 }
 
-// take renders what nothing that follows can change and returns its length.
-func (p *paragraph) take(src string) (n int) {
+// consume renders what nothing that follows can change and returns its length.
+func (p *paragraph) consume(src string) (n int) {
 	if n = len(src); p.literal {
 		p.add(src, inliner{})
 	} else {
 		p.append(func(out line) (cells line) {
-			cells, n = inliner{before: p.before}.settled(out, src, p.tint)
+			cells, n = inliner{before: p.before}.stable(out, src, p.tint)
 			return cells
 		})
 	}
@@ -82,7 +82,7 @@ func (r *renderer) advance() []line {
 		src = r.begin(src)
 	}
 	p := r.begun
-	n := p.take(src)
+	n := p.consume(src)
 	r.buf = []byte(src[n:] + tail)
 	rows, left := flow(p.text, r.o.Width, p.first, p.rest)
 	if len(rows) > 0 {

@@ -26,10 +26,10 @@ func plainChat(ctx context.Context, o *Options) error {
 	p := newPlainView(o)
 	if b := o.Banner; o.Console.OutTTY {
 		if title := strings.TrimSpace(b.Icon + " " + b.Name + " " + b.Model); title != "" {
-			p.put(neutral(title) + "\n")
+			p.write(neutral(title) + "\n")
 		}
 		for _, h := range b.Hints {
-			p.put(neutral(h) + "\n")
+			p.write(neutral(h) + "\n")
 		}
 	}
 	lines := lineSource{input: input}
@@ -38,7 +38,7 @@ func plainChat(ctx context.Context, o *Options) error {
 	for {
 		s, err := lines.next(ctx, p, prompt)
 		if err != nil {
-			p.endLine() // the shell's prompt gets its own line
+			p.closeLine() // the shell's prompt gets its own line
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
@@ -93,7 +93,7 @@ func plainTurn(ctx context.Context, o *Options, p *plainView, text string) {
 		}
 		p.show(out)
 	}
-	p.end()
+	p.closeTurn()
 }
 
 // lineSource cuts a stream of chunks into lines.
@@ -135,7 +135,7 @@ func (l *lineSource) next(ctx context.Context, p *plainView, prompt string) (str
 				p.o.Late = nil
 				continue
 			}
-			p.endLine()
+			p.closeLine()
 			p.show(out)
 			p.o.shown(out)
 			p.prompt(prompt)
@@ -171,12 +171,12 @@ func newPlainView(o *Options) *plainView {
 // prompt asks for input if a person is there to see it.
 func (p *plainView) prompt(s string) {
 	if p.o.Console.InTTY && p.tty {
-		p.put(s)
+		p.write(s)
 	}
 }
 
-// put writes to Out; what cannot be written ends with the program's pipe.
-func (p *plainView) put(s string) {
+// write writes to Out; what cannot be written ends with the program's pipe.
+func (p *plainView) write(s string) {
 	if s == "" {
 		return
 	}
@@ -188,7 +188,7 @@ func (p *plainView) put(s string) {
 // terminal.
 func (p *plainView) answer(s string) {
 	if !p.tty {
-		p.put(s)
+		p.write(s)
 		return
 	}
 	s = p.carry + s
@@ -196,10 +196,10 @@ func (p *plainView) answer(s string) {
 	if i := incompleteRune(s); i < len(s) {
 		s, p.carry = s[:i], s[i:]
 	}
-	p.put(neutral(strings.ReplaceAll(s, "\r\n", "\n")))
+	p.write(neutral(strings.ReplaceAll(s, "\r\n", "\n")))
 }
 
-// incompleteRune is the offset of a rune at the end of s that may go on.
+// incompleteRune returns the offset of a rune at the end of s that may go on.
 func incompleteRune(s string) int {
 	for i := len(s) - 1; i >= 0 && i >= len(s)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(s[i]) {
@@ -212,23 +212,23 @@ func incompleteRune(s string) int {
 	return len(s)
 }
 
-func (p *plainView) note(s string) {
+func (p *plainView) printAside(s string) {
 	if p.side == nil {
 		return
 	}
 	if p.tty {
-		p.endLine()
+		p.closeLine()
 	}
 	_, _ = io.WriteString(p.side, s+"\n")
 }
 
-func (p *plainView) endLine() {
+func (p *plainView) closeLine() {
 	if p.carry != "" {
-		p.put(neutral(p.carry))
+		p.write(neutral(p.carry))
 		p.carry = ""
 	}
 	if p.open {
-		p.put("\n")
+		p.write("\n")
 	}
 }
 
@@ -238,25 +238,25 @@ func (p *plainView) show(out bus.Outbound) {
 		p.shown = p.shown || out.Text != ""
 		p.answer(out.Text)
 	case bus.DeltaEnd:
-		p.endLine()
+		p.closeLine()
 	case bus.Message:
-		p.endLine()
+		p.closeLine()
 		p.answer(out.Text)
-		p.endLine()
+		p.closeLine()
 		for _, m := range out.Media {
-			p.note("+ " + neutral(m.Path))
+			p.printAside("+ " + neutral(m.Path))
 		}
 		if q := out.Question; q != nil && q.Text == "" {
-			p.note("  " + neutral(strings.Join(p.o.options(q), " / ")))
+			p.printAside("  " + neutral(strings.Join(p.o.options(q), " / ")))
 		}
 	case bus.Final:
 		if (!out.Streamed || !p.shown) && !isError(out) {
-			p.endLine()
+			p.closeLine()
 			p.answer(out.Text)
 		}
-		p.endLine()
+		p.closeLine()
 		for _, m := range out.Media {
-			p.note("+ " + neutral(m.Path))
+			p.printAside("+ " + neutral(m.Path))
 		}
 		p.turn(out)
 	default:
@@ -269,20 +269,20 @@ func (p *plainView) aside(out bus.Outbound) {
 	text := neutral(strings.TrimSpace(out.Text))
 	switch {
 	case out.Kind == bus.Progress:
-		p.note("↳ " + text)
+		p.printAside("↳ " + text)
 	case out.Kind == bus.ToolHint && p.o.ShowTools:
-		p.note("↳ " + text)
+		p.printAside("↳ " + text)
 	case out.Kind == bus.Notice && out.Brief && p.side == nil: // why it takes long concerns scripts as well
 		_, _ = io.WriteString(p.o.Console.Err, "! "+text+"\n")
 	case out.Kind == bus.Notice, out.Kind == bus.Gone && text != "":
-		p.note("! " + text)
+		p.printAside("! " + text)
 	case out.Kind == bus.Ask:
-		p.note("? " + text)
+		p.printAside("? " + text)
 		if q := out.Question; q != nil && len(q.Options) > 0 {
-			p.note("  " + neutral(strings.Join(p.o.options(q), " / ")))
+			p.printAside("  " + neutral(strings.Join(p.o.options(q), " / ")))
 		}
 	case out.Kind == bus.ToolEvent && out.Tool != nil && out.Tool.Phase == "error" && p.o.ShowTools:
-		p.note("✗ " + neutral(p.o.callLine(out.Tool)))
+		p.printAside("✗ " + neutral(p.o.callLine(out.Tool)))
 	}
 }
 
@@ -292,27 +292,27 @@ func (p *plainView) turn(out bus.Outbound) {
 		return
 	}
 	if t.Error != "" {
-		p.note(p.o.words("error: ") + neutral(strings.TrimSpace(t.Error)))
+		p.printAside(p.o.words("error: ") + neutral(strings.TrimSpace(t.Error)))
 	}
 	if s := p.o.footer(t); s != "" && p.tty {
-		p.note(s)
+		p.printAside(s)
 	}
 }
 
 func (p *plainView) failure(err error) {
 	if errors.Is(err, context.Canceled) {
-		p.note("! " + p.o.words("stopped"))
+		p.printAside("! " + p.o.words("stopped"))
 		return
 	}
 	text, hint := p.o.explain(err)
-	p.note(p.o.words("error: ") + text)
+	p.printAside(p.o.words("error: ") + text)
 	if hint != "" {
-		p.note("  → " + hint)
+		p.printAside("  → " + hint)
 	}
 }
 
-// end closes a turn.
-func (p *plainView) end() {
-	p.endLine()
+// closeTurn ends the output of a turn.
+func (p *plainView) closeTurn() {
+	p.closeLine()
 	p.shown = false
 }

@@ -50,7 +50,7 @@ func renderLines(o renderOptions, pieces []string) []line {
 	for _, p := range pieces {
 		lines = append(lines, r.feed(p)...)
 	}
-	return append(lines, r.finish()...)
+	return append(lines, r.flush()...)
 }
 
 // encodeLines joins lines with line feeds, one after each.
@@ -208,7 +208,7 @@ func checkRender(t *testing.T, src string, seed uint64) {
 		wrapped = append(wrapped, r.feed(p)...)
 		r.preview() // must change nothing
 	}
-	wrapped = append(wrapped, r.finish()...)
+	wrapped = append(wrapped, r.flush()...)
 	direct := render(renderOptions{Width: width}, src)
 	if got := encodeLines(wrapped, true); got != direct {
 		t.Fatalf("previews changed the result of %q:\n got %q\nwant %q", src, got, direct)

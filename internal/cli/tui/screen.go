@@ -31,7 +31,7 @@ func newScreen(o *Options) *screen {
 // print queues finished lines; the next draw writes them above the area.
 func (s *screen) print(lines ...line) { s.pending = append(s.pending, lines...) }
 
-// columns is the room for text. The last column stays free: terminals disagree
+// columns returns the room for text. The last column stays free: terminals disagree
 // about where the cursor is after a character in it.
 func (s *screen) columns() int {
 	w, _ := s.size()

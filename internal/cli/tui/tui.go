@@ -111,7 +111,7 @@ func Stdio(in, out, errs *os.File) Console {
 	}
 }
 
-// size is the size of the terminal, with sane values where it is unknown.
+// size returns the size of the terminal, with sane values where it is unknown.
 func (c Console) size() (columns, rows int) {
 	if c.Size != nil {
 		columns, rows = c.Size()
@@ -125,7 +125,7 @@ func (c Console) size() (columns, rows int) {
 	return columns, rows
 }
 
-// words is a sentence of the catalogue in the user's language.
+// words returns a sentence of the catalogue in the user's language.
 func (o *Options) words(english string, args ...any) string {
 	return phrase.In(o.Language, english, args...)
 }
@@ -143,10 +143,10 @@ func (o *Options) env(name string) string {
 	return o.Getenv(name)
 }
 
-// route is the conversation this console takes part in.
+// route returns the conversation this console takes part in.
 func (o *Options) route() bus.Route { return Route(o.Session) }
 
-// Route is the chat that Options.Session means.
+// Route returns the chat that Options.Session means.
 func Route(session string) bus.Route {
 	if session == "" {
 		return bus.Route{Channel: "cli", ChatID: "direct"}

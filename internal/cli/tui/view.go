@@ -58,7 +58,7 @@ func (v *view) show(out bus.Outbound) []line {
 		case out.Void:
 			return v.discard()
 		case !out.Resuming:
-			return v.end() // the reply follows
+			return v.closeSegment() // the reply follows
 		}
 		return v.close()
 	case bus.Final:
@@ -98,7 +98,7 @@ func (v *view) message(out bus.Outbound) []line {
 	if text := strings.Trim(out.Text, "\n"); strings.TrimSpace(text) != "" {
 		r := v.renderer(!v.o.Markdown || out.Plain)
 		lines = append(lines, v.title()...)
-		lines = append(lines, v.track(append(r.feed(text), r.finish()...))...)
+		lines = append(lines, v.track(append(r.feed(text), r.flush()...))...)
 	}
 	for _, m := range out.Media {
 		lines = append(lines, v.track(v.marked("+ ", cyan, m.Path))...)
@@ -247,26 +247,26 @@ func (v *view) catchUp() []line {
 }
 
 // close ends the segment being streamed and shows what waited for that.
-func (v *view) close() []line { return append(v.end(), v.catchUp()...) }
+func (v *view) close() []line { return append(v.closeSegment(), v.catchUp()...) }
 
-// end ends the segment being streamed.
-func (v *view) end() []line {
+// closeSegment ends the segment being streamed.
+func (v *view) closeSegment() []line {
 	var lines []line
 	if v.thinking != nil {
-		lines = append(lines, v.finishSegment(v.thinking)...)
+		lines = append(lines, v.flushSegment(v.thinking)...)
 		v.thinking = nil // before the text: rows puts a title above it only then
 	}
 	if v.text != nil {
-		lines = append(lines, v.finishSegment(v.text)...)
+		lines = append(lines, v.flushSegment(v.text)...)
 		v.text = nil
 	}
 	return lines
 }
 
-// finishSegment returns the rest of what a renderer was given.
-func (v *view) finishSegment(r *renderer) []line {
+// flushSegment returns the rest of what a renderer was given.
+func (v *view) flushSegment(r *renderer) []line {
 	r.o.Width = v.columns()
-	return v.rows(r.finish())
+	return v.rows(r.flush())
 }
 
 // discard ends a segment that comes again.
@@ -303,7 +303,7 @@ func (v *view) final(out bus.Outbound) []line {
 	if repeated { // a follow-up answered by the turn it joined
 		return nil
 	}
-	lines := v.end()
+	lines := v.closeSegment()
 	said := out
 	if out.Streamed && v.shown || isError(out) {
 		said.Text = ""
@@ -326,7 +326,7 @@ func isError(out bus.Outbound) bool {
 	return out.Turn != nil && out.Turn.Error != "" && strings.TrimSpace(out.Text) == strings.TrimSpace(out.Turn.Error)
 }
 
-// title is the line with the bot's name that precedes an answer.
+// title returns the line with the bot's name that precedes an answer.
 func (v *view) title() []line {
 	lines := v.gap()
 	if v.titled {
@@ -385,7 +385,7 @@ func thousands(n int) string {
 	return short(float64(n)/1e6, "M")
 }
 
-// options are the answers to a question as they may be typed.
+// options returns the answers to a question as they may be typed.
 func (o *Options) options(q *bus.Question) []string {
 	shown := make([]string, len(q.Options))
 	for i, option := range q.Options {
@@ -427,7 +427,7 @@ func (v *view) failure(err error) []line {
 	return lines
 }
 
-// status is the line with the spinner.
+// status returns the line with the spinner.
 func (v *view) status(now time.Time) line {
 	const frames = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 	spent := now.Sub(v.since)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// runeWidth is the number of terminal columns a rune takes: 0, 1 or 2. It
+// runeWidth returns the number of terminal columns a rune takes: 0, 1 or 2. It
 // follows what terminals do rune by rune; joined emoji are counted as the sum
 // of their parts, which is also what most terminals draw.
 func runeWidth(r rune) int {
@@ -87,10 +87,10 @@ func isWideEmoji(r rune) bool {
 	return r >= 0x1fa70 && r <= 0x1faff
 }
 
-// Width is the number of terminal columns of a text without line breaks.
+// Width returns the number of terminal columns of a text without line breaks.
 func Width(s string) int { return stringWidth(s) }
 
-// Cut is the beginning of a text that fits into so many columns, with an ellipsis if
+// Cut returns the beginning of a text that fits into so many columns, with an ellipsis if
 // something is missing.
 func Cut(s string, columns int) string {
 	if stringWidth(s) <= columns {
@@ -134,7 +134,7 @@ func Rows(s string, columns int) []string {
 	return append(rows, s)
 }
 
-// stringWidth is the number of columns of a string without line breaks.
+// stringWidth returns the number of columns of a string without line breaks.
 func stringWidth(s string) int {
 	n := 0
 	for _, r := range s {
@@ -180,7 +180,7 @@ func neutral(s string) string {
 	return b.String()
 }
 
-// firstLine is the first non-blank line of s made safe for one row of output.
+// firstLine returns the first non-blank line of s made safe for one row of output.
 func firstLine(s string) string {
 	for l := range strings.SplitSeq(strings.TrimSpace(s), "\n") {
 		return neutral(strings.TrimSpace(l))
