@@ -29,7 +29,7 @@ type promised struct {
 	until time.Time
 }
 
-// Promise is the address, relative to the document, from which a signed-in browser
+// Promise returns the address, relative to the document, from which a signed-in browser
 // gets the answer of a read once, as a file.
 func (s *Server) Promise(read string) string {
 	d, now, token := &s.promises, s.o.Now(), rand.Text()
@@ -43,8 +43,8 @@ func (s *Server) Promise(read string) string {
 	return downloadPath[1:] + token
 }
 
-// take is what an address stands for. It is used up.
-func (d *downloads) take(token string, now time.Time) (read string, ok bool) {
+// claim returns what an address stands for. The address is used up.
+func (d *downloads) claim(token string, now time.Time) (read string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, ok := d.all[token]
@@ -68,7 +68,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.session(w, r); !ok {
 		return
 	}
-	read, ok := s.promises.take(path.Base(r.URL.Path), s.o.Now())
+	read, ok := s.promises.claim(path.Base(r.URL.Path), s.o.Now())
 	if !ok {
 		auth.Refuse(w, http.StatusNotFound, "not_found", "this address was used or is too old; start the download again")
 		return

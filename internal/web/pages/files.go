@@ -40,7 +40,7 @@ type file struct {
 	gzip  func() []byte // nil: it was not worth it
 }
 
-// embedded is the bundle in this program, made on first use.
+// embedded returns the bundle in this program, made on first use.
 func embedded() func() *bundle {
 	return sync.OnceValue(func() *bundle {
 		sub, err := fs.Sub(dist, "dist")
@@ -76,7 +76,7 @@ func load(from fs.FS) *bundle {
 	return b
 }
 
-// stored is a file as it is in the program.
+// stored returns a file as it is in the program.
 func stored(name string, data []byte) *file {
 	same := func() []byte { return data }
 	base, compressed := strings.CutSuffix(name, ".gz")
@@ -93,7 +93,7 @@ func stored(name string, data []byte) *file {
 	})}
 }
 
-// newFile is a file that is made here.
+// newFile returns a file that is made here.
 func newFile(name string, data []byte) *file {
 	return &file{
 		kind:  kindOf(name),
@@ -108,7 +108,7 @@ func newFile(name string, data []byte) *file {
 	}
 }
 
-// kindOf is the type of a file of ours. The machine's own tables do not decide it.
+// kindOf returns the type of a file of ours. The machine's own tables do not decide it.
 func kindOf(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -143,7 +143,7 @@ func (s *Server) static(h http.HandlerFunc) http.Handler {
 	})
 }
 
-// document is the one page, or a file whose address stays the same in all builds.
+// document returns the one page, or a file whose address stays the same in all builds.
 func (s *Server) document(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache")

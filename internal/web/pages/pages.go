@@ -59,7 +59,7 @@ const (
 	workerName, manifestName = "sw.js", "manifest.webmanifest"
 )
 
-// Match is the handler for a request of a browser to the pages. All others are not
+// Match returns the handler for a request of a browser to the pages. All others are not
 // ours: programs use the same port.
 func (s *Server) Match(r *http.Request) (http.Handler, bool) {
 	at := r.URL.Path
@@ -157,11 +157,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read string) {
 		w = &packing{ResponseWriter: w}
 	}
 	next := r.Clone(r.Context())
-	next.URL.Path, next.URL.RawPath, next.URL.RawQuery = u.Path, u.RawPath, u.RawQuery
+	next.URL.Path = u.Path
+	next.URL.RawPath = u.RawPath
+	next.URL.RawQuery = u.RawQuery
 	s.o.API.ServeHTTP(w, next)
 }
 
-// session is the device of a request; without one the request is refused.
+// session returns the device of a request; without one the request is refused.
 func (s *Server) session(w http.ResponseWriter, r *http.Request) (auth.Session, bool) {
 	if s.o.Vouched(r) {
 		return auth.Session{}, true

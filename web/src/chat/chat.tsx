@@ -187,7 +187,7 @@ function useAnnounce(id: string, state: Thread) {
   const last = state.items.findLast((i) => i.kind === "text" || i.kind === "user");
   useEffect(() => {
     const h = heard.current;
-    if (h.chat !== id) Object.assign(h, { chat: id, id: "", length: 0, running }); // another conversation is no news
+    if (h.chat !== id) Object.assign(h, { chat: id, id: "", length: 0, running }); // another conversation is not news
     let said = "";
     if (last?.kind === "text") {
       const name = last.id.split("@")[0];

@@ -1,4 +1,4 @@
-// Checks of the installation, with buttons that fix what needs no decision.
+// Checks of the installation, with buttons that fix what does not need a decision.
 import { useState } from "preact/hooks";
 import { t as words } from "../i18n";
 import { t } from "../i18n/doctor";

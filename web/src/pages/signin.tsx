@@ -27,7 +27,7 @@ export function watchCodes() {
   });
 }
 
-/** arriving says that a link was opened here, and that nobody knows yet whether it is needed. */
+/** arriving says that a link was opened here, and that it is not known yet whether it is needed. */
 export const arriving = () => code.value !== "" && gateway.value === undefined && reachable.value;
 
 export function SignIn() {

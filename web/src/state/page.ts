@@ -11,7 +11,7 @@ export function itemsOf(page: Pick<api.StoredPage, "messages" | "turns" | "subag
   const turns = new Map(page.turns?.map((t) => [t.turn_id, t]));
   const last = new Map(page.messages.map((m) => [m.turn_id, m.index]));
   for (const stored of page.messages) {
-    // The log has words for the model in the place of an answer that failed or was
+    // The log has words for the model instead of an answer that failed or was
     // stopped; the line below the turn says it to people.
     const turn = stored.turn_id ? turns.get(stored.turn_id) : undefined;
     const failed =
@@ -193,7 +193,7 @@ const sayingOf = (i: Item) =>
   i.kind === "text" || i.kind === "thought" ? `${i.kind} ${i.turn} ${i.text.trim()}` : undefined;
 
 /** named gives stored texts the ids under which they are on the screen: an element
- *  that changes its name is built anew, and loses where the person reads. */
+ *  that changes its name is built again, and loses where the person reads. */
 function named(stored: Item[], shown: readonly Item[]): Item[] {
   const ids = new Map(shown.map((i) => [sayingOf(i), i.id]));
   return stored.map((i) => {
@@ -218,7 +218,7 @@ function isLive(i: Item, running: string | undefined): boolean {
   }
 }
 
-/** withPage puts the newest page in the place of what is shown of it; older pages
+/** withPage replaces what is shown of the newest page by that page; older pages
  *  stay, because the person may be there. What a running turn has shown and what
  *  waits in the outbox is not on the page yet. */
 export function withPage(t: Thread, page: ThreadPage): Thread {

@@ -170,7 +170,7 @@ function stream(t: Thread, e: Event, kind: "text" | "thought"): Thread {
 }
 
 /** close ends the text of a kind that is being written. It keeps its id: an element
- *  that gets another is built anew. */
+ *  that gets another is built again. */
 function close(t: Thread, kind: "text" | "thought"): Thread {
   return update(
     t,

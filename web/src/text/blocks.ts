@@ -148,7 +148,7 @@ export class Markdown {
       if (!sealed && last?.type === "table") this.head = last.raw.split("\n", 2).join("\n") + "\n";
       keep = tokens.length;
     }
-    let extra = head.length; // was added, and is no text of ours
+    let extra = head.length; // was added, and is not a text of ours
     for (const t of tokens.slice(0, keep)) {
       this.finish(block(t), t.raw.length - extra);
       extra = 0;

@@ -34,7 +34,7 @@ const most = 4000; // elements of a formula
 const macros =
   /\\(?:[a-z]*def|let|futurelet|(?:re)?newcommand|providecommand|DeclareMathOperator|newenvironment|global|long)(?![a-zA-Z])/;
 
-/** draw returns null for what is no formula, or one too expensive to draw. */
+/** draw returns null for what is not a formula, or one too expensive to draw. */
 export function draw(tex: string, display: boolean): ComponentChild {
   if (macros.test(tex)) return null;
   try {

@@ -16,7 +16,7 @@ export interface Schema {
 
 export type Values = Record<string, unknown>;
 
-/** hidden is what the gateway sends in the place of a secret. */
+/** hidden is what the gateway sends instead of a secret. */
 export const hidden = "***";
 
 export const isObject = (v: unknown): v is Values => typeof v === "object" && v !== null && !Array.isArray(v);

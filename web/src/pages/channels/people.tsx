@@ -76,7 +76,7 @@ export function People({ all }: { all: All }) {
   );
 }
 
-/** Request is approved with the code that the person was shown, so that nobody else is let in. */
+/** Request is approved with the code that the person was shown, so that no other person is let in. */
 function Request({ r }: { r: All["pending"][number] }) {
   const [code, setCode] = useState("");
   const approve = (owner: boolean) =>
