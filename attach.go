@@ -38,7 +38,7 @@ func (b *Bot) Attach(file string) (Media, error) {
 	case m.Size > maxCopy:
 		m.Path, err = filepath.EvalSymlinks(path)
 	default:
-		m.Path, err = keepCopy(m, datadir.Media.In(b.DataDir(), "cli"))
+		m.Path, err = saveCopy(m, datadir.Media.In(b.DataDir(), "cli"))
 	}
 	if err != nil {
 		return Media{}, fmt.Errorf("attach %s: %w", m.Name, err)
@@ -46,9 +46,9 @@ func (b *Bot) Attach(file string) (Media, error) {
 	return m, nil
 }
 
-// keepCopy stores a file under its name and a hash of its content, so that
+// saveCopy stores a file under its name and a hash of its content, so that
 // attaching it again takes no further space.
-func keepCopy(m Media, dir string) (string, error) {
+func saveCopy(m Media, dir string) (string, error) {
 	f, err := os.Open(m.Path)
 	if err != nil {
 		return "", err

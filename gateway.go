@@ -58,7 +58,7 @@ func (g *Gateway) Ready() <-chan struct{} { return g.ready }
 // docs/reference/api.md says who is let in.
 func (g *Gateway) Handler() http.Handler { return g.gateway.Handler() }
 
-// Addr is where the gateway listens, "" if it does not.
+// Addr returns where the gateway listens, "" if it does not.
 func (g *Gateway) Addr() string {
 	if a := g.gateway.Addr(); a != nil {
 		return a.String()
@@ -96,20 +96,20 @@ func (g *Gateway) Send(ctx context.Context, to Route, text string, media ...Medi
 	return g.gateway.Say(ctx, Event{Kind: bus.Message, Route: to, Text: text, Media: media})
 }
 
-// Sessions are the conversations of the workspace.
+// Sessions returns the conversations of the workspace.
 func (g *Gateway) Sessions() Sessions { return Sessions{g.gateway.Current} }
 
-// Cron are the jobs of the workspace.
+// Cron returns the jobs of the workspace.
 func (g *Gateway) Cron() Cron { return Cron{g.gateway.Current} }
 
-// Triggers are the triggers of the workspace.
+// Triggers returns the triggers of the workspace.
 func (g *Gateway) Triggers() Triggers { return Triggers{g.gateway.Current} }
 
-// Memory is what the agent remembers across conversations.
+// Memory returns what the agent remembers across conversations.
 func (g *Gateway) Memory() Memory { return Memory{g.gateway.Current} }
 
 // Reload reads the configuration again and puts to use what changed. Nothing
-// changes when the new one is no good.
+// changes when the new one cannot be used.
 func (g *Gateway) Reload(ctx context.Context) error {
 	select {
 	case <-g.ready:
@@ -123,7 +123,7 @@ func (g *Gateway) Reload(ctx context.Context) error {
 // cannot work, sections of the configuration that were left out.
 func (g *Gateway) Problems() []string { return g.gateway.Problems() }
 
-// Workspace is the folder the agent works in.
+// Workspace returns the folder the agent works in.
 func (g *Gateway) Workspace() string { return g.gateway.Workspace() }
 
 // Close gives back what a gateway holds that was never served. After Serve

@@ -28,13 +28,13 @@ type (
 // ErrNoJob is wrapped when there is no job or trigger with that id.
 var ErrNoJob = schedule.ErrNotFound
 
-// Every is a job that runs again and again, counted from when it is added.
+// Every returns a job that runs again and again, counted from when it is added.
 func Every(d time.Duration) Timing { return schedule.Every(d) }
 
-// Once is a job that runs at a moment.
+// Once returns a job that runs at a moment.
 func Once(at time.Time) Timing { return schedule.Once(at) }
 
-// OnCron is a job that runs as a cron expression says, in a zone by its IANA
+// OnCron returns a job that runs as a cron expression says, in a zone by its IANA
 // name; "" is the configured zone.
 func OnCron(expr, zone string) Timing { return schedule.Cron(expr, zone) }
 

@@ -38,7 +38,7 @@ type Memory struct {
 	open func(context.Context) (*app.App, error)
 }
 
-// repo is the history of versions of the files.
+// repo returns the history of versions of the files.
 func (m Memory) repo(ctx context.Context, file MemoryFile) (*gitstore.Store, error) {
 	switch file {
 	case AboutUser, AboutSelf, Facts:
@@ -117,7 +117,7 @@ func (m Memory) Dream(ctx context.Context) (DreamReport, error) {
 	return a.Dream.Run(ctx, true)
 }
 
-// DreamDue is how many entries of the history wait for Dream, 0 if there are not
+// DreamDue returns how many entries of the history wait for Dream, 0 if there are not
 // enough of them yet or agents.defaults.dream does not want it now.
 func (m Memory) DreamDue(ctx context.Context) (int, error) {
 	a, err := m.open(ctx)

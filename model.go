@@ -39,7 +39,7 @@ const (
 	ModelDone = llm.Done
 )
 
-// ModelAnswer is the last event of an answer: its text and the tools it calls.
+// ModelAnswer returns the last event of an answer: its text and the tools it calls.
 func ModelAnswer(text string, calls ...ModelCall) ModelEvent {
 	res := ModelResponse{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(text), ToolCalls: calls}, Finish: llm.FinishStop}
 	if len(calls) > 0 {
@@ -48,7 +48,7 @@ func ModelAnswer(text string, calls ...ModelCall) ModelEvent {
 	return ModelEvent{Kind: llm.Done, Response: &res}
 }
 
-// UserMessage is a message of the user, for requests.
+// UserMessage returns a message of the user, for requests.
 func UserMessage(text string) ModelMessage {
 	return ModelMessage{Role: llm.User, Content: llm.Text(text)}
 }

@@ -117,10 +117,10 @@ func NewTool[In any](t Tool, fn func(ctx context.Context, c ToolCall, in In) (To
 	return tool.Func(t, fn)
 }
 
-// ToolText is a successful tool result.
+// ToolText returns a successful tool result.
 func ToolText(s string) ToolResult { return tool.Text(s) }
 
-// ToolFail is a tool result that tells the model what went wrong and what to do.
+// ToolFail returns a tool result that tells the model what went wrong and what to do.
 func ToolFail(format string, args ...any) ToolResult {
 	return tool.Fail(tool.Internal, format, args...)
 }
@@ -145,12 +145,19 @@ type Input struct {
 	Model     Model    // a model of your own
 }
 
-// extra is what the message brings along for its turn.
+// extra returns what the message brings along for its turn.
 func (in Input) extra(ended func(Outcome)) turn.Extra {
-	return turn.Extra{Tools: in.Tools, Offer: in.Offer, Hooks: in.Hooks, ModelName: in.ModelName, Model: in.Model, Ended: ended}
+	return turn.Extra{
+		Tools:     in.Tools,
+		Offer:     in.Offer,
+		Hooks:     in.Hooks,
+		ModelName: in.ModelName,
+		Model:     in.Model,
+		Ended:     ended,
+	}
 }
 
-// inbound is the message as the agent takes it.
+// inbound returns the message as the agent takes it.
 func (in Input) inbound() bus.Inbound {
 	msg := bus.Inbound{
 		Route: in.Route, SenderID: in.Sender, Text: in.Text, Media: in.Media, SessionKey: in.Session,
@@ -254,7 +261,9 @@ func result(ask func(ended func(Outcome)) iter.Seq2[Event, error]) (Result, erro
 		}
 		res.Text = ev.Text
 		if ev.Turn != nil {
-			res.Turn, res.Tools, res.Usage = *ev.Turn, ev.Turn.Tools, ev.Turn.Usage
+			res.Turn = *ev.Turn
+			res.Tools = ev.Turn.Tools
+			res.Usage = ev.Turn.Usage
 		}
 		if res.Turn.Error != "" {
 			return res, &TurnError{Kind: res.Turn.ErrorKind, Message: res.Turn.Error, cause: end.Err}
@@ -269,7 +278,7 @@ func (b *Bot) Stop(ctx context.Context, session string) string {
 	return b.app.Agent.Stop(ctx, session)
 }
 
-// Working is how many subagents work in the background or have a result that
+// Working returns how many subagents work in the background or have a result that
 // was not handled yet.
 func (b *Bot) Working() int { return b.app.Agent.Working() }
 
@@ -308,16 +317,16 @@ func (b *Bot) Handler() (http.Handler, error) {
 	return h.Handler(), nil
 }
 
-// Sessions are the conversations of the workspace.
+// Sessions returns the conversations of the workspace.
 func (b *Bot) Sessions() Sessions { return Sessions{b.current} }
 
-// Cron are the jobs of the workspace.
+// Cron returns the jobs of the workspace.
 func (b *Bot) Cron() Cron { return Cron{b.current} }
 
-// Triggers are the triggers of the workspace.
+// Triggers returns the triggers of the workspace.
 func (b *Bot) Triggers() Triggers { return Triggers{b.current} }
 
-// Memory is what the agent remembers across conversations.
+// Memory returns what the agent remembers across conversations.
 func (b *Bot) Memory() Memory { return Memory{b.current} }
 
 func (b *Bot) current(context.Context) (*app.App, error) { return b.app, nil }
@@ -329,10 +338,10 @@ func (b *Bot) Model() string { return b.app.ModelInfo().Name }
 // was found when none is configured.
 func (b *Bot) Notes() []string { return b.app.Notes }
 
-// Workspace is the folder the agent works in.
+// Workspace returns the folder the agent works in.
 func (b *Bot) Workspace() string { return b.app.Workspace }
 
-// DataDir is the folder that holds sessions and other state.
+// DataDir returns the folder that holds sessions and other state.
 func (b *Bot) DataDir() string { return b.app.Config.DataDir }
 
 // Close lets running turns finish for a short while, stops the rest and waits.

@@ -121,7 +121,7 @@ func WithChannel(name string, d ChannelDriver) Option {
 	}
 }
 
-// Version is the version of this build.
+// Version returns the version of this build.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

@@ -69,7 +69,7 @@ func replayBot(ctx context.Context, s record.Stage, opts ...Option) (*Bot, error
 	return New(ctx, opts...)
 }
 
-// builtinTools are the tools of this version, for their descriptions only.
+// builtinTools returns the tools of this version, for their descriptions only.
 func builtinTools(workspace string) ([]Tool, error) {
 	jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: workspace, Restrict: true})
 	if err != nil {
