@@ -140,8 +140,15 @@ func defaultAgent() AgentDefaults {
 		ConsolidationRatio:              0.5,
 		ResumeInterrupted:               "resume",
 		Dream:                           Dream{Enabled: true, IntervalH: 2, MaxBatchSize: 20, MaxIterations: 10},
-		Budget:                          Budget{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, GuestShare: 0.2, PerGuestShare: 0.1, WarnAt: []float64{0.8}, OnExceed: "stopAll"},
-		Limits:                          Limits{LLMTimeoutS: 300, FirstByteTimeoutS: 120, StreamIdleTimeoutS: 90, MaxAnswerBytes: 4 << 20},
+		Budget: Budget{
+			DailyUSD:            5,
+			UnpricedDailyTokens: 5_000_000,
+			GuestShare:          0.2,
+			PerGuestShare:       0.1,
+			WarnAt:              []float64{0.8},
+			OnExceed:            "stopAll",
+		},
+		Limits: Limits{LLMTimeoutS: 300, FirstByteTimeoutS: 120, StreamIdleTimeoutS: 90, MaxAnswerBytes: 4 << 20},
 	}
 }
 
@@ -151,7 +158,7 @@ func defaultPreset() Preset {
 
 func defaultFallback() Fallback { return Fallback{Provider: "auto"} }
 
-// Location is the time zone to show and schedule in: the host's in auto mode,
+// Location returns the time zone to show and schedule in: the host's in auto mode,
 // else the configured one. UTC stands in when the zone cannot be read, which
 // Load has already reported.
 func (a AgentDefaults) Location() *time.Location {

@@ -34,7 +34,7 @@ func (l *Loaded) Changed(old *Loaded) []string {
 
 func isObject(n *node) bool { return n != nil && n.kind == '{' }
 
-// names are the members of either object, sorted.
+// names returns the members of either object, sorted.
 func names(a, b *node) []string {
 	var out []string
 	for _, n := range []*node{a, b} {

@@ -74,7 +74,7 @@ func hours(s string) bool {
 	return ok && err1 == nil && err2 == nil
 }
 
-// spot is the node and place of a canonical path.
+// spot returns the node and place of a canonical path.
 func (r *reader) spot(root *node, path ...string) (*node, place) {
 	p, n := r.root, root
 	for _, part := range path {

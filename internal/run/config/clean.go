@@ -72,12 +72,12 @@ func (r *reader) cleanObject(n *node, p place, t reflect.Type) {
 			}
 			rank[name] = how
 		}
-		n.put(name, m.off, m.val)
+		n.set(name, m.off, m.val)
 		r.clean(m.val, c)
 	}
 }
 
-// canonical is the place a member stands for and how strong its spelling is,
+// canonical returns the place a member stands for and how strong its spelling is,
 // 0 being the strongest.
 func (r *reader) canonical(m member, p place, t reflect.Type, elem reflect.StructTag) (c place, how int, known bool) {
 	if t.Kind() == reflect.Map {
@@ -138,7 +138,7 @@ func (r *reader) camelKeys(n *node, p place, depth int) {
 			}
 		}
 		snaked[name] = isSnake
-		n.put(name, m.off, m.val)
+		n.set(name, m.off, m.val)
 		r.camelKeys(m.val, p.at(name, nil, ""), depth-1)
 	}
 }

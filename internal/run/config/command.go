@@ -40,7 +40,10 @@ func (x *expander) command(line string) string {
 
 	var out limited
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.WaitDelay = x.in.env, filepath.Dir(x.in.doc.file), &out, time.Second
+	cmd.Env = x.in.env
+	cmd.Dir = filepath.Dir(x.in.doc.file)
+	cmd.Stdout = &out
+	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {

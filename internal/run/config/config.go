@@ -24,7 +24,7 @@ type Config struct {
 	Tools         Tools               `json:"tools" doc:"What the agent may do, and how it is contained."`
 }
 
-// Default is the configuration of an empty file.
+// Default returns the configuration of an empty file.
 func Default() Config {
 	return Config{
 		Agents:        Agents{Defaults: defaultAgent()},
@@ -36,7 +36,7 @@ func Default() Config {
 	}
 }
 
-// NewFile is the text of a new config.json: what should differ from the meaning
+// NewFile returns the text of a new config.json: what should differ from the meaning
 // of an absent key, so that later defaults still reach the user, and what contains
 // the agent, so that it can be seen and changed. It names no sandbox, because Python
 // nanobot refuses commands with a sandbox it does not know; an absent one is auto.

@@ -175,7 +175,7 @@ func (r *reader) channel(v reflect.Value, n *node, p place) {
 	v.Set(reflect.ValueOf(c))
 }
 
-// understood is the section with the value of a member that was given as text
+// understood returns the section with the value of a member that was given as text
 // although it is none, such as "true" from the environment, so that the
 // platform's own decoder reads the same. n stays as it is.
 func (n *node) understood(name string, v reflect.Value) *node {
@@ -193,7 +193,7 @@ func (n *node) understood(name string, v reflect.Value) *node {
 	}
 	out := *n
 	out.members = slices.Clone(n.members)
-	out.put(name, 0, value)
+	out.set(name, 0, value)
 	return &out
 }
 

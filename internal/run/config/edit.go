@@ -55,7 +55,7 @@ func Open(path string, known Sections) (*File, error) {
 	return f, nil
 }
 
-// Text is the file as it would be saved.
+// Text returns the file as it would be saved.
 func (f *File) Text() []byte { return f.doc.pack() }
 
 // judge checks a text on its own, leaving ${...} references alone: whether
@@ -97,7 +97,7 @@ func (f *File) find(path string) (place, error) {
 	return p, nil
 }
 
-// Get is the value at path as it stands in the file, nil without one. It may
+// Get returns the value at path as it stands in the file, nil without one. It may
 // hold credentials.
 func (f *File) Get(path string) (json.RawMessage, error) {
 	p, err := f.find(path)
@@ -120,7 +120,7 @@ func (f *File) Set(path, value string) error {
 		return fmt.Errorf("%s %w", showPath(p.path), err)
 	}
 	n.natural(p)
-	return f.put(p, n)
+	return f.set(p, n)
 }
 
 // SetValue puts a Go value, written as JSON.
@@ -137,11 +137,11 @@ func (f *File) SetValue(path string, value any) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", showPath(p.path), err)
 	}
-	return f.put(p, n)
+	return f.set(p, n)
 }
 
-// put changes the text and keeps the change only if it is not worse.
-func (f *File) put(p place, n *node) error {
+// set changes the text and keeps the change only if it is not worse.
+func (f *File) set(p place, n *node) error {
 	saved := f.doc.value.Clone()
 	if err := f.insert(p, n); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (f *File) verify() error {
 	return &Error{Kind: InvalidSchema, File: f.path, Issues: fresh, Advice: "Nothing was changed."}
 }
 
-// below is the value under a canonical key, nil without one.
+// below returns the value under a canonical key, nil without one.
 func below(v *hujson.Value, at place, part string) *hujson.Value {
 	switch t := v.Value.(type) {
 	case *hujson.Object:
@@ -186,7 +186,7 @@ func below(v *hujson.Value, at place, part string) *hujson.Value {
 	return nil
 }
 
-// spelled is the index of the member that counts for a canonical key.
+// spelled returns the index of the member that counts for a canonical key.
 func spelled(o *hujson.Object, at place, part string) int {
 	names := []string{part, snake(part)}
 	switch {

@@ -49,7 +49,7 @@ type Explanation struct {
 	Doc      string   // what the setting is for
 }
 
-// find is the node at a canonical path.
+// find returns the node at a canonical path.
 func (n *node) find(path []string) *node {
 	for _, part := range path {
 		switch {
@@ -99,7 +99,7 @@ func (l *Loaded) IsSet(path string) bool {
 	return !n.unset(p) && (n.kind != '{' || len(n.members) > 0)
 }
 
-// Get is the effective value of a setting or section as JSON, credentials
+// Get returns the effective value of a setting or section as JSON, credentials
 // hidden. A setting that has no value is null.
 func (l *Loaded) Get(path string) (string, error) {
 	p, err := l.locatePath(path)
@@ -109,7 +109,7 @@ func (l *Loaded) Get(path string) (string, error) {
 	return l.display(&l.Config, p), nil
 }
 
-// Show is the effective configuration as indented JSON, credentials hidden.
+// Show returns the effective configuration as indented JSON, credentials hidden.
 // With set it holds only what some source has set.
 func (l *Loaded) Show(set bool) []byte {
 	if set {
@@ -138,7 +138,7 @@ func plainJSON(v any) []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// display is the value at p of c as JSON.
+// display returns the value at p of c as JSON.
 func (l *Loaded) display(c *Config, p place) string {
 	v := valueAt(reflect.ValueOf(c).Elem(), p.path, false)
 	if !v.IsValid() {

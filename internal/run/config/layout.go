@@ -29,7 +29,7 @@ func sameLine(extra []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// lead is the line break and indentation in front of what follows extra, or
+// lead returns the line break and indentation in front of what follows extra, or
 // nil when that stands on the same line.
 func lead(extra []byte) []byte {
 	i := bytes.LastIndexByte(extra, '\n')
@@ -55,7 +55,7 @@ func removeMember(o *hujson.Object, i int) {
 	}
 	*next = joinExtra(own, *next, i == 0)
 	if i == len(o.Members)-1 && i > 0 {
-		settleLast(&o.Members[i-1].Value, o.Members[i].Value.AfterExtra != nil, &o.AfterExtra)
+		setTrailingComma(&o.Members[i-1].Value, o.Members[i].Value.AfterExtra != nil, &o.AfterExtra)
 	}
 	o.Members = slices.Delete(o.Members, i, i+1)
 }
@@ -68,7 +68,7 @@ func removeElement(a *hujson.Array, i int) {
 	}
 	*next = joinExtra(own, *next, i == 0)
 	if i == len(a.Elements)-1 && i > 0 {
-		settleLast(&a.Elements[i-1], a.Elements[i].AfterExtra != nil, &a.AfterExtra)
+		setTrailingComma(&a.Elements[i-1], a.Elements[i].AfterExtra != nil, &a.AfterExtra)
 	}
 	a.Elements = slices.Delete(a.Elements, i, i+1)
 }
@@ -88,8 +88,8 @@ func joinExtra(own, next []byte, first bool) hujson.Extra {
 	return append(slices.Clone(line), rest...)
 }
 
-// settleLast makes v the last value, with a comma behind it only if comma.
-func settleLast(v *hujson.Value, comma bool, after *hujson.Extra) {
+// setTrailingComma makes v the last value, with a comma behind it only if comma.
+func setTrailingComma(v *hujson.Value, comma bool, after *hujson.Extra) {
 	if comma {
 		if v.AfterExtra == nil {
 			v.AfterExtra = hujson.Extra{}
@@ -141,7 +141,7 @@ func appendElement(a *hujson.Array, v hujson.Value) {
 	a.Elements = append(a.Elements, v)
 }
 
-// follow is the text in front of a new last value, and what then remains in
+// follow returns the text in front of a new last value, and what then remains in
 // front of the closing bracket.
 func follow(before, after []byte) (own, rest hujson.Extra) {
 	l := lead(before)

@@ -12,7 +12,7 @@ const maxDisabled = 4
 // joinPath keeps a path in a comparable form.
 func joinPath(parts []string) string { return strings.Join(parts, "\x00") }
 
-// optional is the section around a setting that the program can do without and
+// optional returns the section around a setting that the program can do without and
 // whose absence makes nothing less safe: a chat platform, an MCP server, a
 // model preset, the voice settings. Empty means there is none.
 func optional(at string) []string {

@@ -240,7 +240,7 @@ func lookupEnv(env []string, name string) (string, bool) {
 	return value, found
 }
 
-// Locate is the file Load would read, whether or not it exists or can be used.
+// Locate returns the file Load would read, whether or not it exists or can be used.
 func Locate(o Options) (string, error) {
 	file, _, _, err := locate(o)
 	return file, err
@@ -279,7 +279,7 @@ func locate(o Options) (file, base string, explicit bool, err error) {
 	return abs, base, explicit, nil
 }
 
-// home is the home folder; "" if it is not known. A relative one is none: it would be
+// home returns the home folder; "" if it is not known. A relative one is none: it would be
 // another folder in each place.
 func (o Options) home() string {
 	home := o.Home
@@ -317,7 +317,7 @@ func expandHome(path, home string) string {
 	return path
 }
 
-// Workspace is the absolute path of the workspace. A relative one counts from
+// Workspace returns the absolute path of the workspace. A relative one counts from
 // the current folder. The default follows NANOBOT_HOME.
 func (l *Loaded) Workspace() string {
 	w := l.Config.Agents.Defaults.Workspace
@@ -362,7 +362,7 @@ func readFile(file string) ([]byte, error) {
 	return data, nil
 }
 
-// reason is the system's word for err without operation and path.
+// reason returns the system's word for err without operation and path.
 func reason(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err.Error()

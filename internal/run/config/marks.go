@@ -75,7 +75,7 @@ func Restarts(path string) bool {
 	return false
 }
 
-// dangers are the settings that loosen what protects the user.
+// dangers returns the settings that loosen what protects the user.
 func dangers() []string {
 	return []string{
 		"tools.restrictToWorkspace", "tools.protectConfigDir", "tools.ssrfWhitelist", "tools.ssrf.strict",

@@ -9,7 +9,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Mask is the text of a configuration file with credentials replaced by ***,
+// Mask returns the text of a configuration file with credentials replaced by ***,
 // also those in comments. Everything else stays as it is written. A text that is
 // not JSON is an *Error: what is a credential in it cannot be told.
 func Mask(text []byte, known Sections) ([]byte, error) {
@@ -40,7 +40,7 @@ func Unmask(text, was []byte, known Sections) ([]byte, error) {
 	return doc.pack(), nil
 }
 
-// pack is the text of a document.
+// pack returns the text of a document.
 func (d *document) pack() []byte {
 	b := d.value.Pack()
 	b = b[:len(b)-d.hidden]
@@ -90,7 +90,7 @@ func (k *masking) value(v *hujson.Value, p place, path []string) {
 	}
 }
 
-// spot is a place in a text and what is shown there, without comments and spaces.
+// spot returns a place in a text and what is shown there, without comments and spaces.
 func spot(path []string, v *hujson.Value) string {
 	c := v.Clone()
 	c.Minimize()
@@ -150,7 +150,7 @@ func refill(v *hujson.Value, was hujson.ValueTrimmed) {
 	}
 }
 
-// hiding is the place of a key below p as masked sees it.
+// hiding returns the place of a key below p as masked sees it.
 func (p place) hiding(key string) place {
 	c, ok := p.child(key, false)
 	switch {
@@ -243,7 +243,7 @@ func (k *masking) comment(line string) string {
 	return out
 }
 
-// restore is a line of a comment as it was.
+// restore returns a line of a comment as it was.
 func (k *masking) restore(line string) string {
 	was := k.comments[line]
 	switch len(was) {

@@ -23,7 +23,7 @@ func migrations() []migration {
 			move(object(tools, "exec"), "restrictToWorkspace", tools, "restrictToWorkspace")
 		}},
 		{2, "agents.defaults.memoryWindow is dropped", func(root *hujson.Object, warn func(off int, p Problem)) {
-			if m := take(object(object(root, "agents"), "defaults"), "memoryWindow"); m != nil {
+			if m := extract(object(object(root, "agents"), "defaults"), "memoryWindow"); m != nil {
 				warn(m.Name.StartOffset, Problem{
 					Path: "agents.defaults.memoryWindow", Message: "is no longer used",
 					Hint: "remove it; contextWindowTokens decides how much is remembered",
@@ -60,7 +60,7 @@ func (d *document) root() *hujson.Object {
 	return o
 }
 
-// find is the index of the last member with the camelCase name or its
+// find returns the index of the last member with the camelCase name or its
 // snake_case form, camelCase first; -1 without one.
 func find(o *hujson.Object, name string) int {
 	if o == nil {
@@ -76,7 +76,7 @@ func find(o *hujson.Object, name string) int {
 	return -1
 }
 
-// object is the object under a key, nil when there is none.
+// object returns the object under a key, nil when there is none.
 func object(o *hujson.Object, name string) *hujson.Object {
 	i := find(o, name)
 	if i < 0 {
@@ -86,8 +86,8 @@ func object(o *hujson.Object, name string) *hujson.Object {
 	return sub
 }
 
-// take removes a member in all its spellings and returns the strongest one.
-func take(o *hujson.Object, name string) *hujson.ObjectMember {
+// extract removes a member in all its spellings and returns the strongest one.
+func extract(o *hujson.Object, name string) *hujson.ObjectMember {
 	var first *hujson.ObjectMember
 	for i := find(o, name); i >= 0; i = find(o, name) {
 		m := o.Members[i]
@@ -105,7 +105,7 @@ func move(from *hujson.Object, name string, to *hujson.Object, newName string) {
 	if from == nil || to == nil {
 		return
 	}
-	m := take(from, name)
+	m := extract(from, name)
 	if m == nil || find(to, newName) >= 0 {
 		return
 	}

@@ -82,7 +82,13 @@ func (r *reader) setEnv(root *node, parts []string, value string, from origin) {
 	}
 	p, bad := walk(r.root, parts, root, true)
 	if p.path == nil {
-		w := Problem{Path: showPath(lower(parts)), Message: "unknown setting, ignored", Hint: bad, Env: from.name, Unknown: true}
+		w := Problem{
+			Path:    showPath(lower(parts)),
+			Message: "unknown setting, ignored",
+			Hint:    bad,
+			Env:     from.name,
+			Unknown: true,
+		}
 		r.warn(w)
 		return
 	}
@@ -129,7 +135,7 @@ func walk(p place, parts []string, n *node, loose bool) (place, string) {
 	return p, ""
 }
 
-// present is the spelling of key that n has, or key itself.
+// present returns the spelling of key that n has, or key itself.
 func present(n *node, key string, loose bool) string {
 	if n == nil || n.get(key) != nil {
 		return key
@@ -182,12 +188,12 @@ func merge(root *node, path []string, v *node) {
 				return
 			}
 			v.under = next
-			n.put(part, 0, v)
+			n.set(part, 0, v)
 			return
 		}
 		if next == nil || next.kind != '{' && next.kind != '[' {
 			next = &node{kind: '{', from: v.from, under: next}
-			n.put(part, 0, next)
+			n.set(part, 0, next)
 		}
 		n = next
 	}

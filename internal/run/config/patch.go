@@ -111,7 +111,7 @@ func (n *node) masks() bool {
 	return n.kind == '"' && n.text == mask
 }
 
-// at is the value at a place as it stands in the file, nil without one.
+// at returns the value at a place as it stands in the file, nil without one.
 func (f *File) at(p place) json.RawMessage {
 	cur, at := &f.doc.value, rootPlace(f.sections)
 	for _, part := range p.path {

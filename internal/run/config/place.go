@@ -29,7 +29,7 @@ func (p place) at(name string, typ reflect.Type, tag reflect.StructTag) place {
 	return place{append(slices.Clip(p.path), name), typ, tag, p.shapes, p.sections}
 }
 
-// as is the same spot seen as another type.
+// as returns the same spot seen as another type.
 func (p place) as(typ reflect.Type, tag reflect.StructTag) place {
 	return place{p.path, typ, tag, p.shapes, p.sections}
 }
@@ -97,7 +97,7 @@ func (s shapes) collect(sh *shape, t reflect.Type, at []int) {
 	}
 }
 
-// named is the field with a canonical name.
+// named returns the field with a canonical name.
 func (sh *shape) named(name string) (field, bool) {
 	for _, f := range sh.fields {
 		if f.name == name {
@@ -146,7 +146,7 @@ func snakeEqual(name, key string) bool {
 	return j == len(key)
 }
 
-// child is the place of a key below p. loose ignores case, dashes and
+// child returns the place of a key below p. loose ignores case, dashes and
 // underscores, as names of environment variables need.
 func (p place) child(key string, loose bool) (place, bool) {
 	if p.free() {
@@ -350,7 +350,7 @@ func fold(s string) string {
 	}, s)
 }
 
-// suggest is a hint naming the candidate closest to name, or "".
+// suggest returns a hint naming the candidate closest to name, or "".
 func suggest(name string, candidates []string) string {
 	best, dist := "", 3
 	for _, c := range candidates {
@@ -365,7 +365,7 @@ func suggest(name string, candidates []string) string {
 	return "did you mean " + best + "?"
 }
 
-// distance is the number of insertions, deletions, replacements and swaps of
+// distance returns the number of insertions, deletions, replacements and swaps of
 // neighbours between a and b; at least 3 is as good as far.
 func distance(a, b string) int {
 	if a == b {

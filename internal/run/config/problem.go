@@ -38,7 +38,7 @@ type Problem struct {
 	at      string // the real path; see joinPath
 }
 
-// String is the finding in one line.
+// String returns the finding in one line.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.Path != "" {

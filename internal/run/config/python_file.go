@@ -39,7 +39,7 @@ func isPython(root *node) bool {
 	return missing <= pythonMissing
 }
 
-// defaultsFor are the defaults of a file.
+// defaultsFor returns the defaults of a file.
 func defaultsFor(python bool) Config {
 	c := Default()
 	if python {

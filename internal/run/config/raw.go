@@ -17,7 +17,7 @@ import (
 // with texts under credential-like names replaced by "***"; JSON reveals it.
 type Raw struct{ tree *node }
 
-// JSON is the part as compact JSON, nil when it is unset. Hand it only to the
+// JSON returns the part as compact JSON, nil when it is unset. Hand it only to the
 // code that decodes it.
 func (r Raw) JSON() json.RawMessage {
 	if r.tree == nil {
@@ -69,7 +69,7 @@ func sensitive(key string) bool {
 	return strings.HasSuffix(k, "key")
 }
 
-// masked is a copy with credentials replaced: by type where the setting is
+// masked returns a copy with credentials replaced: by type where the setting is
 // known, by key in free-form JSON and under unknown keys. Addresses with a
 // user part or query are hidden wherever they stand. Numbers and switches given
 // as text get their usual form.

@@ -78,7 +78,7 @@ func Replace(path string, was, text []byte, now time.Time) error {
 	return errors.Join(f.replace(text, now), lock.Unlock())
 }
 
-// Backups are the copies of earlier versions that lie beside a configuration
+// Backups returns the copies of earlier versions that lie beside a configuration
 // file, the newest first.
 func Backups(path string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -164,5 +164,5 @@ func Version(text []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Version is that of the text that was opened.
+// Version returns that of the text that was opened.
 func (f *File) Version() string { return Version(f.data) }

@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/httpsafe"
 )
 
-// Schema is the JSON Schema (2020-12) of config.json, for editors. It is made
+// Schema returns the JSON Schema (2020-12) of config.json, for editors. It is made
 // from the Go types: descriptions, defaults, choices and ranges.
 func Schema(known Sections) []byte {
 	s := schemaOf(rootPlace(known), reflect.ValueOf(Default()))

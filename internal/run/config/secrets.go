@@ -74,7 +74,7 @@ func secretFlag(arg string) bool {
 	return strings.HasPrefix(arg, "-") && !strings.Contains(arg, "=") && httpsafe.SecretName(arg)
 }
 
-// credential is the part of a text at p that is one. Unlike what is hidden from
+// credential returns the part of a text at p that is one. Unlike what is hidden from
 // view it must not be generous: what is found here is removed wherever it
 // appears. So of headers, variables and arguments, where anything can stand,
 // only those count that look like it or are called so, and identifiers and

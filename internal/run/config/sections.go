@@ -28,7 +28,7 @@ func (s Sections) platforms() []string {
 	return out
 }
 
-// make is the struct of a section with its defaults. Open says that it may have
+// make returns the struct of a section with its defaults. Open says that it may have
 // more keys. Invalid: nothing is known about it.
 func (s Sections) make(name string) (v reflect.Value, open bool) {
 	kind, _, _ := strings.Cut(name, ".")
@@ -42,7 +42,7 @@ func (s Sections) make(name string) (v reflect.Value, open bool) {
 	return reflect.ValueOf(f()).Elem(), open
 }
 
-// platform is the struct of the section that p stands for, with its defaults;
+// platform returns the struct of the section that p stands for, with its defaults;
 // invalid if p is not a section of a chat platform or nothing is known about it.
 func (p place) platform() (v reflect.Value, open bool) {
 	if p.typ != reflect.TypeFor[Channel]() || len(p.path) != 2 {
@@ -51,7 +51,7 @@ func (p place) platform() (v reflect.Value, open bool) {
 	return p.sections.make(p.path[1])
 }
 
-// usual is the default of a setting in a section of a chat platform; invalid if
+// usual returns the default of a setting in a section of a chat platform; invalid if
 // p is none.
 func (p place) usual() reflect.Value {
 	if len(p.path) < 3 || p.path[0] != "channels" {
@@ -64,7 +64,7 @@ func (p place) usual() reflect.Value {
 	return valueAt(v, p.path[2:], false)
 }
 
-// accounts are the sections of a chat platform: one, or a list of them.
+// accounts returns the sections of a chat platform: one, or a list of them.
 func accounts(n *node) []*node {
 	if n.kind == '[' {
 		return n.items
@@ -120,7 +120,7 @@ func (r *reader) cleanFields(n *node, p place, sh *shape) {
 			}
 		}
 		rank[f.name] = how
-		n.put(f.name, m.off, m.val)
+		n.set(f.name, m.off, m.val)
 		r.cleanSection(m.val, p.at(f.name, f.typ, f.tag), f.typ)
 	}
 }

@@ -74,7 +74,7 @@ func typing(rest []byte) string {
 	return ""
 }
 
-// offset is the inverse of the parser's line and byte column.
+// offset returns the inverse of the parser's line and byte column.
 func (d *document) offset(line, col int) int {
 	off := 0
 	for range line - 1 {

@@ -65,7 +65,7 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-func (n *node) put(name string, off int, v *node) {
+func (n *node) set(name string, off int, v *node) {
 	for i := range n.members {
 		if n.members[i].name == name {
 			n.members[i].val = v
@@ -218,7 +218,7 @@ func (d *document) tree(v *hujson.Value, path []string, report func(Problem)) *n
 	return n
 }
 
-// unquote is the text of a literal; most have nothing to decode.
+// unquote returns the text of a literal; most have nothing to decode.
 func unquote(l hujson.Literal) string {
 	if l.Kind() == '"' && len(l) > 1 && bytes.IndexByte(l, '\\') < 0 {
 		return string(l[1 : len(l)-1])
