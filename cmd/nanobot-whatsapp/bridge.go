@@ -55,9 +55,15 @@ type client struct {
 
 func newBridge(life context.Context, token, files string, selfChat bool) *bridge {
 	b := &bridge{
-		token: token, files: files, life: life, changed: make(chan struct{}), acks: map[string]chan struct{}{}, sent: map[string]bool{},
+		token:     token,
+		files:     files,
+		life:      life,
+		changed:   make(chan struct{}),
+		acks:      map[string]chan struct{}{},
+		sent:      map[string]bool{},
 		refreshed: map[types.JID]time.Time{},
-		status:    frame{Type: "status", Status: disconnected}, pairing: func() {},
+		status:    frame{Type: "status", Status: disconnected},
+		pairing:   func() {},
 	}
 	b.m = &mapper{selfChat: selfChat, sent: b.isOurs}
 	return b
@@ -168,8 +174,8 @@ func (b *bridge) write(c *client, f frame) {
 	}
 }
 
-// tell writes to whoever is there.
-func (b *bridge) tell(f frame) {
+// notify writes to whoever is there.
+func (b *bridge) notify(f frame) {
 	b.mu.Lock()
 	c := b.client
 	b.mu.Unlock()
@@ -186,7 +192,7 @@ func (b *bridge) setStatus(f frame) {
 	b.mu.Lock()
 	b.status = f
 	b.mu.Unlock()
-	b.tell(f)
+	b.notify(f)
 }
 
 // answer does what a frame asks for.
@@ -260,7 +266,7 @@ func (b *bridge) login(phone string) error {
 		b.mu.Lock()
 		s := b.status
 		b.mu.Unlock()
-		b.tell(s)
+		b.notify(s)
 		return nil
 	}
 	ctx, cancel := context.WithCancel(b.life)
@@ -286,26 +292,26 @@ func (b *bridge) show(ctx context.Context, codes <-chan whatsmeow.QRChannelItem,
 	for item := range codes {
 		switch {
 		case item.Event == whatsmeow.QRChannelEventCode && phone == "":
-			b.tell(frame{Type: "qr", QR: item.Code, Expires: int(item.Timeout.Seconds())})
+			b.notify(frame{Type: "qr", QR: item.Code, Expires: int(item.Timeout.Seconds())})
 		case item.Event == whatsmeow.QRChannelEventCode && !asked:
 			asked = true
 			code, err := b.wa.Pair(ctx, phone)
 			if err != nil {
-				b.tell(frame{Type: "error", Error: "link with a phone number: " + err.Error()})
+				b.notify(frame{Type: "error", Error: "link with a phone number: " + err.Error()})
 				return
 			}
-			b.tell(frame{Type: "code", Code: code, Expires: 160})
+			b.notify(frame{Type: "code", Code: code, Expires: 160})
 		case item.Event == whatsmeow.QRChannelEventCode, item == whatsmeow.QRChannelSuccess:
 		case item == whatsmeow.QRChannelTimeout:
-			b.tell(frame{Type: "error", Error: "no code was used in time: try again"})
+			b.notify(frame{Type: "error", Error: "no code was used in time: try again"})
 		case item == whatsmeow.QRChannelClientOutdated:
 			b.event(&events.ClientOutdated{})
 		case item == whatsmeow.QRChannelScannedWithoutMultidevice:
-			b.tell(frame{Type: "error", Error: "the phone's WhatsApp is too old for linked devices: update it"})
+			b.notify(frame{Type: "error", Error: "the phone's WhatsApp is too old for linked devices: update it"})
 		case item.Error != nil:
-			b.tell(frame{Type: "error", Error: item.Error.Error()})
+			b.notify(frame{Type: "error", Error: item.Error.Error()})
 		default:
-			b.tell(frame{Type: "error", Error: "linking failed: " + item.Event})
+			b.notify(frame{Type: "error", Error: "linking failed: " + item.Event})
 		}
 	}
 }
@@ -397,7 +403,7 @@ func (b *bridge) acked(id string) {
 	}
 }
 
-func (b *bridge) noteSent(id string) {
+func (b *bridge) recordSent(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.sent[id] {

@@ -30,7 +30,7 @@ func (s self) named(jid string) bool {
 	return err == nil && s.is(j)
 }
 
-// frame is what nanobot is told of a message, nil if that is nothing.
+// frame returns what nanobot is told of a message, nil if that is nothing.
 func (m *mapper) frame(evt *events.Message, me self) *frame {
 	info := evt.Info
 	own := info.IsFromMe
@@ -48,8 +48,15 @@ func (m *mapper) frame(evt *events.Message, me self) *frame {
 	}
 
 	f := &frame{
-		Type: "message", ID: id, Sender: info.Chat.ToNonAD().String(), Timestamp: info.Timestamp.Unix(), IsGroup: info.IsGroup,
-		Participant: info.Sender.ToNonAD().String(), Name: info.PushName, Edited: edited || evt.IsEdit, Self: own,
+		Type:        "message",
+		ID:          id,
+		Sender:      info.Chat.ToNonAD().String(),
+		Timestamp:   info.Timestamp.Unix(),
+		IsGroup:     info.IsGroup,
+		Participant: info.Sender.ToNonAD().String(),
+		Name:        info.PushName,
+		Edited:      edited || evt.IsEdit,
+		Self:        own,
 	}
 	if alt := info.SenderAlt.ToNonAD(); !alt.IsEmpty() {
 		f.ParticipantAlt = alt.String()
@@ -83,7 +90,9 @@ func unwrap(msg *waE2E.Message, id string) (out *waE2E.Message, edited bool, _ s
 			inner = d
 		}
 		if p := msg.GetProtocolMessage(); p.GetType() == waE2E.ProtocolMessage_MESSAGE_EDIT && p.GetEditedMessage() != nil {
-			inner, edited, id = p.GetEditedMessage(), true, p.GetKey().GetID()
+			inner = p.GetEditedMessage()
+			edited = true
+			id = p.GetKey().GetID()
 		}
 		if inner == nil {
 			return msg, edited, id
@@ -141,7 +150,13 @@ func (f *frame) add(kind, name, mime string, size uint64, m *waE2E.Message) {
 	if err != nil {
 		return
 	}
-	f.Files = append(f.Files, file{Kind: kind, Name: name, MIME: mime, Size: int64(min(size, 1<<50)), Ref: base64.StdEncoding.EncodeToString(data)})
+	f.Files = append(f.Files, file{
+		Kind: kind,
+		Name: name,
+		MIME: mime,
+		Size: int64(min(size, 1<<50)),
+		Ref:  base64.StdEncoding.EncodeToString(data),
+	})
 }
 
 func extension(mime, usual string) string {
@@ -161,7 +176,7 @@ func extension(mime, usual string) string {
 	return usual
 }
 
-// notes are the parts of a message that are neither text nor files.
+// notes returns the parts of a message that are neither text nor files.
 func notes(m *waE2E.Message) []string {
 	var out []string
 	if l := m.GetLocationMessage(); l != nil {
@@ -187,7 +202,7 @@ func notes(m *waE2E.Message) []string {
 	return out
 }
 
-// phones are the numbers of a card.
+// phones returns the numbers of a card.
 func phones(card string) string {
 	out := ""
 	for line := range strings.Lines(card) {
@@ -198,7 +213,7 @@ func phones(card string) string {
 	return out
 }
 
-// contextOf is what a message refers to.
+// contextOf returns what a message refers to.
 func contextOf(m *waE2E.Message) *waE2E.ContextInfo {
 	for _, c := range []*waE2E.ContextInfo{
 		m.GetExtendedTextMessage().GetContextInfo(), m.GetImageMessage().GetContextInfo(), m.GetVideoMessage().GetContextInfo(),

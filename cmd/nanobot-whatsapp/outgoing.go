@@ -69,11 +69,11 @@ func (b *bridge) send(ctx context.Context, f *frame) (string, error) {
 	}
 	id := messageID(f.Key)
 	if id != "" {
-		b.noteSent(id)
+		b.recordSent(id)
 	}
 	id, err = b.sendTwice(ctx, to, msg, id)
 	if err == nil {
-		b.noteSent(id)
+		b.recordSent(id)
 	}
 	return id, err
 }
@@ -165,8 +165,15 @@ func (b *bridge) media(ctx context.Context, f *frame) (*waE2E.Message, error) {
 		}}, nil
 	case "audio", "voice":
 		return &waE2E.Message{AudioMessage: &waE2E.AudioMessage{
-			PTT: proto.Bool(kind == "voice"), Mimetype: &f.MIME, URL: &up.URL, DirectPath: &up.DirectPath, MediaKey: up.MediaKey,
-			FileEncSHA256: up.FileEncSHA256, FileSHA256: up.FileSHA256, FileLength: size, ContextInfo: about,
+			PTT:           proto.Bool(kind == "voice"),
+			Mimetype:      &f.MIME,
+			URL:           &up.URL,
+			DirectPath:    &up.DirectPath,
+			MediaKey:      up.MediaKey,
+			FileEncSHA256: up.FileEncSHA256,
+			FileSHA256:    up.FileSHA256,
+			FileLength:    size,
+			ContextInfo:   about,
 		}}, nil
 	}
 	name := f.FileName
@@ -174,8 +181,17 @@ func (b *bridge) media(ctx context.Context, f *frame) (*waE2E.Message, error) {
 		name = filepath.Base(f.FilePath)
 	}
 	return &waE2E.Message{DocumentMessage: &waE2E.DocumentMessage{
-		Caption: caption, Title: &name, FileName: &name, Mimetype: &f.MIME, URL: &up.URL, DirectPath: &up.DirectPath, MediaKey: up.MediaKey,
-		FileEncSHA256: up.FileEncSHA256, FileSHA256: up.FileSHA256, FileLength: size, ContextInfo: about,
+		Caption:       caption,
+		Title:         &name,
+		FileName:      &name,
+		Mimetype:      &f.MIME,
+		URL:           &up.URL,
+		DirectPath:    &up.DirectPath,
+		MediaKey:      up.MediaKey,
+		FileEncSHA256: up.FileEncSHA256,
+		FileSHA256:    up.FileSHA256,
+		FileLength:    size,
+		ContextInfo:   about,
 	}}, nil
 }
 
@@ -224,7 +240,7 @@ func (b *bridge) download(ctx context.Context, ref string) (string, error) {
 	return f.Name(), errors.Join(err, f.Close())
 }
 
-// refusal is the frame for an error.
+// refusal returns the frame for an error.
 func refusal(err error) frame {
 	f := frame{Type: "error", Error: err.Error()}
 	switch {

@@ -33,7 +33,7 @@ type Channel interface {
 	// Caps says what the platform can do. It does not change after the factory
 	// returned, except by Deps.Refine.
 	Caps() Caps
-	// Run connects and receives until ctx ends, which is no error. It calls
+	// Run connects and receives until ctx ends, which is not an error. It calls
 	// Deps.Ready once the platform has let us in, and again with the reason
 	// when the connection is lost and taken up inside Run. Any error it returns
 	// makes the manager start it again later, except a Fatal one, which waits
@@ -55,7 +55,7 @@ type Streamer interface {
 	// preview: a failure is not tried again. An edit that changes nothing is
 	// no error.
 	Edit(ctx context.Context, out bus.Outbound, id string, final bool) error
-	// Erase removes a message of ours. One that is gone already is no error. A
+	// Erase removes a message of ours. One that is gone already is not an error. A
 	// platform that cannot do it returns errors.ErrUnsupported: the message
 	// stays.
 	Erase(ctx context.Context, route bus.Route, id string) error

@@ -89,7 +89,7 @@ type Field struct {
 	Consent bool // it must be true
 }
 
-// Fields are the settings without which a section does not work.
+// Fields returns the settings without which a section does not work.
 func (d Driver) Fields() []Field {
 	var out []Field
 	section := reflect.ValueOf(d.Section()).Elem()

@@ -73,5 +73,5 @@ func (e *fatalError) Unwrap() error { return e.err }
 // configuration can mend: a wrong token, a missing permission.
 func Fatal(err error) error { return &fatalError{err} }
 
-// IsFatal reports whether the channel stays down until it is configured anew.
+// IsFatal reports whether the channel stays down until its configuration changes.
 func IsFatal(err error) bool { _, ok := errors.AsType[*fatalError](err); return ok }

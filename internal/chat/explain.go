@@ -32,7 +32,7 @@ func Explain(err error) error {
 	return err
 }
 
-// unreachable is the sentence, "" if the server was reached.
+// unreachable returns the sentence, "" if the server was reached.
 func unreachable(err error) string {
 	where := "the server"
 	address, viaURL := errors.AsType[*url.Error](err)

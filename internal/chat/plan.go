@@ -49,7 +49,7 @@ func Divide(caps Caps, out bus.Outbound) []bus.Outbound {
 	return Keyed(out, parts)
 }
 
-// worded is a question whose options are in a language. The names of answers
+// worded returns a question whose options are in a language. The names of answers
 // are understood in every one, see bus.Understand.
 func worded(language string, q *bus.Question) *bus.Question {
 	if q == nil || language != phrase.Chinese {
@@ -76,7 +76,7 @@ func Keyed(out bus.Outbound, parts []bus.Outbound) []bus.Outbound {
 	return parts
 }
 
-// planText is the text of a message with its question, and with the answers
+// planText returns the text of a message with its question, and with the answers
 // where the platform has no buttons for them.
 func planText(caps Caps, out bus.Outbound) string {
 	text, q := out.Text, out.Question
@@ -117,7 +117,7 @@ func sendable(language string, caps Caps, list []bus.Media, text string) ([]bus.
 	return out, text
 }
 
-// NotSent is the line that replaces a file that is not sent.
+// NotSent returns the line that replaces a file that is not sent.
 func NotSent(m bus.Media, why string) string {
 	name := m.Name
 	if name == "" {

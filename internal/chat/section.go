@@ -38,7 +38,7 @@ const (
 	backoffMax = 300 * time.Second
 )
 
-// MediaLimit is how many bytes of one file are accepted.
+// MediaLimit returns how many bytes of one file are accepted.
 func (c *Common) MediaLimit() int64 {
 	if c.MaxMediaBytes > 0 {
 		return c.MaxMediaBytes
@@ -46,7 +46,7 @@ func (c *Common) MediaLimit() int64 {
 	return mediaMax
 }
 
-// LongestPause is the longest one between two starts of a channel that fails.
+// LongestPause returns the longest one between two starts of a channel that fails.
 func (c *Common) LongestPause() time.Duration {
 	if c.RestartBackoffMaxS > 0 {
 		return time.Duration(c.RestartBackoffMaxS) * time.Second
@@ -127,7 +127,7 @@ func decode(section json.RawMessage, into any, others bool) error {
 	return nil
 }
 
-// relaxed is a value in the form a field of this type takes, where there is one.
+// relaxed returns a value in the form a field of this type takes, where there is one.
 func relaxed(v json.RawMessage, t reflect.Type) json.RawMessage {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -187,7 +187,7 @@ func mismatch(key string, err error) error {
 	return fmt.Errorf("%s: %s is needed", key, need)
 }
 
-// fields are those of a struct by their JSON names, with those of embedded ones.
+// fields returns those of a struct by their JSON names, with those of embedded ones.
 func fields(v reflect.Value) map[string]reflect.Value {
 	out := map[string]reflect.Value{}
 	for f, val := range v.Fields() {

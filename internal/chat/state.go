@@ -56,13 +56,13 @@ func (s *State) Load(into any) error {
 }
 
 // Save replaces what was saved. It is on disk when Save returns.
-func (s *State) Save(v any) error { return s.put(v, true) }
+func (s *State) Save(v any) error { return s.save(v, true) }
 
 // SaveSoon is Save without waiting for the disk: a power loss may bring back
 // what was there before.
-func (s *State) SaveSoon(v any) error { return s.put(v, false) }
+func (s *State) SaveSoon(v any) error { return s.save(v, false) }
 
-func (s *State) put(v any, sync bool) error {
+func (s *State) save(v any, sync bool) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err

@@ -116,7 +116,7 @@ type Known struct {
 // Known returns what the book says about a person. All ids are those of one
 // person; each of them is enough.
 func (b *Book) Known(channel string, ids ...string) (Known, error) {
-	return b.look(inquiry{channel: channel, ids: ids})
+	return b.lookup(inquiry{channel: channel, ids: ids})
 }
 
 // inquiry is what is asked about a person.
@@ -127,8 +127,8 @@ type inquiry struct {
 	message string   // what they wrote in a direct chat; it can be the code of an invitation
 }
 
-// look answers an inquiry. It changes nothing but a damaged document.
-func (b *Book) look(q inquiry) (Known, error) {
+// lookup answers an inquiry. It changes nothing but a damaged document.
+func (b *Book) lookup(q inquiry) (Known, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refresh(); err != nil {
@@ -440,7 +440,7 @@ func (b *Book) change(ctx context.Context, apply func(*page) error) error {
 	return err
 }
 
-// rewrite is the list as apply leaves it; nil if it need not be written.
+// rewrite returns the list as apply leaves it; nil if it need not be written.
 func (b *Book) rewrite(apply func(*page) error) ([]byte, error) {
 	now := b.seconds()
 	maps.DeleteFunc(b.page.Pending, func(_ string, r request) bool { return r.Expires <= now || r.Sender == "" || r.Channel == "" })

@@ -39,7 +39,7 @@ type Reader func(written string) []Entry
 
 const everyone = "*"
 
-// readIDs is the Reader of platforms that know people by ids alone.
+// readIDs returns the Reader of platforms that know people by ids alone.
 func readIDs(written string) []Entry {
 	switch s := strings.TrimSpace(written); {
 	case s == everyone:
@@ -56,7 +56,7 @@ func Digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == 
 
 // ReadNames makes the Reader of platforms where people also have a user name.
 // "@ann" is one. What cannot be an id of the platform is one as well, since older
-// versions took it for that, and so is no letter of "123|ann", as Python nanobot
+// versions took it for that, and so is not a letter of "123|ann", as Python nanobot
 // wrote it: there the id counts.
 func ReadNames(isID func(string) bool) Reader {
 	return func(written string) []Entry {
@@ -103,7 +103,7 @@ func readLists(written Lists, read Reader) peopleLists {
 	return l
 }
 
-// owners are the entries that can make an owner.
+// owners returns the entries that can make an owner.
 func (l peopleLists) owners() []Entry {
 	if l.Named {
 		return l.Owners

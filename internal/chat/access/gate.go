@@ -27,15 +27,15 @@ import (
 
 // How often the gate says the same.
 const (
-	replyEvery = time.Minute      // a pairing code to one person
-	tellEvery  = 24 * time.Hour   // owners about one person
-	tellPause  = 10 * time.Minute // owners about all people
-	ownersKept = 64
-	gateMemory = 1024        // people remembered for that
-	nameShown  = 64          // characters
-	clockSlack = time.Minute // between a platform's clock and ours
-	catchUpAge = 10 * time.Minute
-	lateEvery  = time.Minute // a line in the log about late messages
+	replyEvery  = time.Minute      // a pairing code to one person
+	notifyEvery = 24 * time.Hour   // owners about one person
+	notifyPause = 10 * time.Minute // owners about all people
+	ownersKept  = 64
+	gateMemory  = 1024        // people remembered for that
+	nameShown   = 64          // characters
+	clockSlack  = time.Minute // between a platform's clock and ours
+	catchUpAge  = 10 * time.Minute
+	lateEvery   = time.Minute // a line in the log about late messages
 )
 
 // Visitor is the sender of a message, before anything was done about it.
@@ -90,7 +90,7 @@ const (
 	Late     Verdict = "late"       // said while the channel was offline
 )
 
-// Verdict is what the gate decided.
+// Verdict returns what the gate decided.
 func (p Pass) Verdict() Verdict { return p.verdict }
 
 // Decision is what a rule of a platform says about a visitor.
@@ -140,10 +140,10 @@ type GateOptions struct {
 	// Language is the one of a person, by what their profile says; nil is
 	// English.
 	Language func(profile string) string
-	// Say sends something to a chat; nil says nothing.
-	Say func(ctx context.Context, out bus.Outbound) error
-	Log *slog.Logger
-	Now func() time.Time
+	// Send delivers a message to a chat. Nil: the gate sends nothing.
+	Send func(ctx context.Context, out bus.Outbound) error
+	Log  *slog.Logger
+	Now  func() time.Time
 }
 
 // Gate decides who may talk to us on one channel.
@@ -153,14 +153,14 @@ type Gate struct {
 	lists peopleLists
 	began time.Time
 
-	mu     sync.Mutex
-	told   *recent.Map[string, time.Time]     // when a stranger got a code, owners were told, a warning was written
-	owners map[string]bus.Route               // where owners wrote last, alone with us
-	groups *recent.Map[string, bool]          // chats with several people
-	heard  *recent.Map[bus.Route, *overheard] // by place
-	untold int                                // refused since, without a word to owners
-	denied int
-	names  []string // of those refused last, for status
+	mu       sync.Mutex
+	notified *recent.Map[string, time.Time]     // when a stranger got a code, owners were told, a warning was written
+	owners   map[string]bus.Route               // where owners wrote last, alone with us
+	groups   *recent.Map[string, bool]          // chats with several people
+	heard    *recent.Map[bus.Route, *overheard] // by place
+	untold   int                                // refused since, without a word to owners
+	denied   int
+	names    []string // of those refused last, for status
 }
 
 // NewGate makes the gate of one channel.
@@ -170,13 +170,13 @@ func NewGate(o GateOptions) *Gate {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Gate{
-		o:      o,
-		lists:  readLists(o.Lists, nil),
-		began:  o.Now(),
-		told:   recent.New[string, time.Time](gateMemory),
-		groups: recent.New[string, bool](gateMemory),
-		heard:  recent.New[bus.Route, *overheard](overheardChats),
-		owners: map[string]bus.Route{},
+		o:        o,
+		lists:    readLists(o.Lists, nil),
+		began:    o.Now(),
+		notified: recent.New[string, time.Time](gateMemory),
+		groups:   recent.New[string, bool](gateMemory),
+		heard:    recent.New[bus.Route, *overheard](overheardChats),
+		owners:   map[string]bus.Route{},
 	}
 }
 
@@ -275,7 +275,7 @@ func (g *Gate) consult(ctx context.Context, e evidence) Known {
 		q.message = v.Text
 	}
 
-	known, err := g.o.Book.look(q)
+	known, err := g.o.Book.lookup(q)
 	if err != nil {
 		g.o.Log.ErrorContext(ctx, "pairing is not available", "channel", g.o.Name, "err", err)
 	}
@@ -350,14 +350,14 @@ func (g *Gate) recordGroup(v Visitor, addressed bool) {
 // warnName warns that only a name let a person in, once a day, and tells the
 // person if older versions took them for the owner by it.
 func (g *Gate) warnName(ctx context.Context, v Visitor, demoted bool) {
-	if !g.once("name:"+v.IDs[0], tellEvery) {
+	if !g.once("name:"+v.IDs[0], notifyEvery) {
 		return
 	}
 	g.o.Log.WarnContext(ctx, "a person is admitted by a name that others can take over, as a guest; write the id into allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.Names)
 	if !demoted {
 		return
 	}
-	g.say(ctx, bus.Outbound{
+	g.send(ctx, bus.Outbound{
 		Kind: bus.Notice, Route: v.Route, Plain: true,
 		Text: phrase.In(g.language(v.Language), "You are on my list by your name, which others can take over, so I treat you as a guest. "+
 			"If this is your bot, write your id %[1]q into channels.%[2]s.allowFrom and channels.%[2]s.owners in its configuration.", text.Label(v.IDs[0], nameShown), g.o.Name),
@@ -392,10 +392,10 @@ func (g *Gate) once(key string, every time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.o.Now()
-	if at, ok := g.told.Get(key); ok && now.Sub(at) < every && !now.Before(at) {
+	if at, ok := g.notified.Get(key); ok && now.Sub(at) < every && !now.Before(at) {
 		return false
 	}
-	g.told.Put(key, now)
+	g.notified.Put(key, now)
 	return true
 }
 
@@ -413,19 +413,19 @@ func (g *Gate) refuse(ctx context.Context, v Visitor, invite bool) {
 	if invite && g.once("code:"+v.IDs[0], replyEvery) {
 		g.invite(ctx, v)
 	}
-	if g.o.Lists.NotifyDenied && g.once("owner:"+v.IDs[0], tellEvery) {
+	if g.o.Lists.NotifyDenied && g.once("owner:"+v.IDs[0], notifyEvery) {
 		others, ok := g.crowd()
 		if !ok {
 			return
 		}
-		g.tell(ctx, phrase.In(g.language(""), "%s%s wrote to me on %s and was refused. To admit them, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, others, g.o.Name, id, g.o.Name))
+		g.notifyOwners(ctx, phrase.In(g.language(""), "%s%s wrote to me on %s and was refused. To admit them, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, others, g.o.Name, id, g.o.Name))
 	}
 }
 
 // crowd reports whether owners may be told of a stranger now. If some were left
 // out since the last time, it says how many.
 func (g *Gate) crowd() (others string, ok bool) {
-	if !g.once("owner", tellPause) {
+	if !g.once("owner", notifyPause) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.untold++
@@ -451,8 +451,11 @@ func (g *Gate) invite(ctx context.Context, v Visitor) {
 		g.o.Log.Log(ctx, level, "no pairing code for a stranger", "channel", g.o.Name, "sender", v.IDs[0], "err", err)
 		return
 	}
-	g.say(ctx, bus.Outbound{
-		Kind: bus.Message, Route: v.Route, Plain: true, Meta: map[string]string{"_pairing_code": code},
+	g.send(ctx, bus.Outbound{
+		Kind:  bus.Message,
+		Route: v.Route,
+		Plain: true,
+		Meta:  map[string]string{"_pairing_code": code},
 		Text: phrase.In(g.language(v.Language), "I only talk to people that my owner has approved. Your code is %[1]s, valid for 10 minutes. "+
 			"The owner can approve it with /pairing approve %[1]s in a chat with me, with \"nanobot pairing approve %[1]s\" in a terminal, or in the web UI. "+
 			"If this is your bot, run in a terminal instead: nanobot pairing approve %[1]s --owner", code),
@@ -466,8 +469,8 @@ func (g *Gate) language(profile string) string {
 	return g.o.Language(profile)
 }
 
-// tell writes to the owners we have heard from.
-func (g *Gate) tell(ctx context.Context, text string) {
+// notifyOwners writes to the owners we have heard from.
+func (g *Gate) notifyOwners(ctx context.Context, text string) {
 	g.mu.Lock()
 	routes := make([]bus.Route, 0, len(g.owners))
 	for _, r := range g.owners {
@@ -476,20 +479,20 @@ func (g *Gate) tell(ctx context.Context, text string) {
 	}
 	g.mu.Unlock()
 	for _, r := range routes {
-		g.say(ctx, bus.Outbound{Kind: bus.Message, Route: r, Plain: true, Text: text})
+		g.send(ctx, bus.Outbound{Kind: bus.Message, Route: r, Plain: true, Text: text})
 	}
 }
 
-func (g *Gate) say(ctx context.Context, out bus.Outbound) {
-	if g.o.Say == nil {
+func (g *Gate) send(ctx context.Context, out bus.Outbound) {
+	if g.o.Send == nil {
 		return
 	}
-	if err := g.o.Say(ctx, out); err != nil {
-		g.o.Log.WarnContext(ctx, "a word of the gate could not be sent", "channel", g.o.Name, "err", err)
+	if err := g.o.Send(ctx, out); err != nil {
+		g.o.Log.WarnContext(ctx, "cannot send a message of the gate", "channel", g.o.Name, "err", err)
 	}
 }
 
-// Refused is how many were sent away, and who they were last.
+// Refused returns how many were sent away, and who they were last.
 func (g *Gate) Refused() (int, []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -43,7 +43,7 @@ func newDoor(t *testing.T, open storetest.Open, section string) *door {
 	d.book = access.OpenBook(access.BookOptions{Store: d.store, Log: log, Now: now})
 	d.Gate = access.NewGate(access.GateOptions{
 		Name: "tg", Lists: lists, Book: d.book, Log: log, Now: now,
-		Say: func(_ context.Context, out bus.Outbound) error { d.said = append(d.said, out); return nil },
+		Send: func(_ context.Context, out bus.Outbound) error { d.said = append(d.said, out); return nil },
 	})
 	return d
 }

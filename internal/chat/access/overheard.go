@@ -41,7 +41,7 @@ func (g *Gate) overhear(v Visitor) {
 	o.lines, o.shown = o.lines[over:], max(0, o.shown-over)
 }
 
-// place is the group that a route leads to, or the thread of it.
+// place returns the group that a route leads to, or the thread of it.
 func place(r bus.Route) bus.Route { return bus.Route{ChatID: r.ChatID, ThreadID: r.ThreadID} }
 
 // Submit hands the message of the visitor in, together with what was said in the

@@ -197,7 +197,7 @@ func (h *house) begin() {
 	})
 }
 
-// driver is the one of the fixture, with what the case changes.
+// driver returns the one of the fixture, with what the case changes.
 func (h *house) driver() chat.Driver {
 	d := h.Driver
 	made := d.New
@@ -226,7 +226,7 @@ func (h *house) end() {
 
 func (h *house) label() string { return fmt.Sprintf("%p", h) }
 
-// goroutines are those that the manager started and that still run, without
+// goroutines returns those that the manager started and that still run, without
 // connections that could be used again.
 func (h *house) goroutines() (out []string) {
 	var b bytes.Buffer
@@ -320,7 +320,7 @@ func (h *house) received() []bus.Inbound {
 	return slices.Clone(h.got)
 }
 
-// texts are what people see in a chat, "" for all.
+// texts returns what people see in a chat, "" for all.
 func (h *house) texts(chatID string) []string {
 	out := []string{}
 	for _, s := range h.Seen() {

@@ -38,7 +38,7 @@ func testThreads(t *testing.T, h *house) {
 	}
 }
 
-// numbered is a text of so many words, each of which is there once.
+// numbered returns a text of so many words, each of which is there once.
 func numbered(word string, n int) string {
 	var b strings.Builder
 	for i := range n {

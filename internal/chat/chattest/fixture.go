@@ -116,7 +116,7 @@ func Section(t *testing.T, c chat.Common, keys map[string]any) json.RawMessage {
 	return section
 }
 
-// optional are the fields that may be empty for a reason.
+// optional returns the fields that may be empty for a reason.
 func optional() (names []string) {
 	all := reflect.TypeFor[Fixture]()
 	lacks, _ := all.FieldByName("Lacks")

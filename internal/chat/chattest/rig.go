@@ -61,7 +61,7 @@ func NewRig(t *testing.T) *Rig {
 	return &Rig{t: t, Log: &Log{}, changed: make(chan struct{})}
 }
 
-// Deps are what a channel of this name gets, without a client and a gate.
+// Deps returns what a channel of this name gets, without a client and a gate.
 func (r *Rig) Deps(name string) chat.Deps {
 	dir := r.t.TempDir()
 	return chat.Deps{
@@ -86,7 +86,7 @@ func (r *Rig) Deps(name string) chat.Deps {
 
 func (r *Rig) now() time.Time { return time.Now().Add(r.Ahead) }
 
-// Gate is one for a channel with this configuration. pairing may be nil.
+// Gate returns one for a channel with this configuration. pairing may be nil.
 func (r *Rig) Gate(name string, section json.RawMessage, book *access.Book) *access.Gate {
 	r.t.Helper()
 	var lists access.Lists
@@ -95,7 +95,7 @@ func (r *Rig) Gate(name string, section json.RawMessage, book *access.Book) *acc
 	}
 	return access.NewGate(access.GateOptions{
 		Name: name, Lists: lists, Now: r.now, Book: book,
-		Say: func(_ context.Context, out bus.Outbound) error {
+		Send: func(_ context.Context, out bus.Outbound) error {
 			r.note(func() { r.said = append(r.said, out) })
 			return nil
 		},
@@ -129,14 +129,14 @@ func (r *Rig) Refuse(err error) { r.note(func() { r.refuse = err }) }
 // Forget takes all messages away that were submitted.
 func (r *Rig) Forget() { r.note(func() { r.got = nil }) }
 
-// Inbound are the messages that were submitted.
+// Inbound returns the messages that were submitted.
 func (r *Rig) Inbound() []bus.Inbound {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.got)
 }
 
-// States are what the channel said to Deps.Ready: who it is, and behind a colon
+// States returns what the channel said to Deps.Ready: who it is, and behind a colon
 // why it is not connected.
 func (r *Rig) States() []string {
 	r.mu.Lock()
@@ -144,14 +144,14 @@ func (r *Rig) States() []string {
 	return slices.Clone(r.ready)
 }
 
-// Refined is what the channel made of the limits by Deps.Refine.
+// Refined returns what the channel made of the limits by Deps.Refine.
 func (r *Rig) Refined() chat.Caps {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refined
 }
 
-// Said is what the gate said to people.
+// Said returns what the gate said to people.
 func (r *Rig) Said() []bus.Outbound {
 	r.mu.Lock()
 	defer r.mu.Unlock()

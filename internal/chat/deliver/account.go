@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
-// platform is the part of a runtime name before the first dot.
+// platform returns the part of a runtime name before the first dot.
 func platform(name string) string {
 	kind, _, _ := strings.Cut(name, ".")
 	return kind
@@ -131,7 +131,7 @@ var ErrNoLogin = errors.New("no login is needed")
 // errNoSection comes with an empty section: a login can be the first that is set up.
 var errNoSection = errors.New("the configuration has no section")
 
-// account is a section outside of its channel's life, for a login or a probe.
+// account returns a section outside of its channel's life, for a login or a probe.
 func (m *Manager) account(name string) (chat.Driver, *supervisor, error) {
 	d, err := m.driver(name)
 	if err != nil {
@@ -235,7 +235,7 @@ func (m *Manager) without(ctx context.Context, name string, do func() error) err
 		s := m.supervisors[name]
 		m.mu.Unlock()
 		if s != nil {
-			end(s)
+			stopAll(s)
 		}
 		return nil
 	}

@@ -24,24 +24,24 @@ const (
 // adapter calls a platform. Each method makes one call, bounds it in time, and
 // turns a panic into an error.
 type adapter struct {
-	ch        chat.Channel
-	caps      chat.Caps                 // as the factory made them; see limits
-	refined   atomic.Pointer[chat.Caps] // nil: as in caps
-	known     chan struct{}             // closed when the limits are
-	streamer  chat.Streamer             // nil: no streaming by edits
-	signaller chat.Signaller            // nil: cannot show what happens to a message
-	quotes    *quotes                   // nil: the platform needs none
-	planner   chat.Planner              // nil: messages are divided as texts are
-	gate      *access.Gate
-	log       *slog.Logger
+	ch          chat.Channel
+	caps        chat.Caps                 // as the factory made them; see limits
+	refined     atomic.Pointer[chat.Caps] // nil: as in caps
+	limitsKnown chan struct{}             // closed when the limits are
+	streamer    chat.Streamer             // nil: no streaming by edits
+	signaller   chat.Signaller            // nil: cannot show what happens to a message
+	quotes      *quotes                   // nil: the platform needs none
+	planner     chat.Planner              // nil: messages are divided as texts are
+	gate        *access.Gate
+	log         *slog.Logger
 }
 
 // newAdapter makes the adapter of a channel. Without streaming its messages are
 // never edited, even if the platform could.
 func newAdapter(ch chat.Channel, streaming bool, gate *access.Gate, log *slog.Logger) *adapter {
-	a := &adapter{ch: ch, caps: ch.Caps(), known: make(chan struct{}), gate: gate, log: log}
+	a := &adapter{ch: ch, caps: ch.Caps(), limitsKnown: make(chan struct{}), gate: gate, log: log}
 	if !a.caps.Refines {
-		close(a.known)
+		close(a.limitsKnown)
 	}
 	if a.caps.Quotes {
 		a.quotes = newQuotes()
@@ -54,7 +54,7 @@ func newAdapter(ch chat.Channel, streaming bool, gate *access.Gate, log *slog.Lo
 	return a
 }
 
-// limits are the caps with the limits that hold now.
+// limits returns the caps with the limits that hold now.
 func (a *adapter) limits() *chat.Caps {
 	if c := a.refined.Load(); c != nil {
 		return c
@@ -66,9 +66,11 @@ func (a *adapter) limits() *chat.Caps {
 func (a *adapter) refine(change func(*chat.Caps)) {
 	told, fresh := *a.limits(), a.caps
 	change(&told)
-	fresh.MaxChars, fresh.MaxMedia, fresh.Together = told.MaxChars, told.MaxMedia, told.Together
+	fresh.MaxChars = told.MaxChars
+	fresh.MaxMedia = told.MaxMedia
+	fresh.Together = told.Together
 	if a.refined.Swap(&fresh) == nil && a.caps.Refines {
-		close(a.known)
+		close(a.limitsKnown)
 	}
 }
 
@@ -87,7 +89,7 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 	ctx, done := bounded(ctx, limit)
 	defer done()
 	if id, err = a.ch.Send(ctx, out); err == nil {
-		a.quotes.put(out.Route.ChatID, id, chat.Quoted{Text: out.Text, Media: out.Media})
+		a.quotes.store(out.Route.ChatID, id, chat.Quoted{Text: out.Text, Media: out.Media})
 	}
 	return id, err
 }
@@ -108,7 +110,7 @@ func (a *adapter) edit(ctx context.Context, out bus.Outbound, id string, final b
 	ctx, done := bounded(ctx, sendWait)
 	defer done()
 	if err = a.streamer.Edit(ctx, out, id, final); err == nil {
-		a.quotes.put(out.Route.ChatID, id, chat.Quoted{Text: out.Text, Media: out.Media})
+		a.quotes.store(out.Route.ChatID, id, chat.Quoted{Text: out.Text, Media: out.Media})
 	}
 	return err
 }
@@ -149,7 +151,7 @@ func (a *adapter) group(to bus.Route) bool {
 	return a.gate.IsGroup(to.ChatID)
 }
 
-// bounded is a context for one call: it outlives ctx a little, and ends in time.
+// bounded returns a context for one call: it outlives ctx a little, and ends in time.
 func bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, stop := linger(ctx)
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -113,12 +113,12 @@ func (c *conversation) handle(ctx context.Context, d bus.Delivery, more bool) {
 		c.grow(ctx, d.Outbound, more)
 	case d.Kind == bus.DeltaEnd:
 		c.think(ctx, d.Route)
-		c.endStream(ctx, d.Outbound)
+		c.closeSegment(ctx, d.Outbound)
 	case d.Kind == bus.Reasoning:
 		c.thought += d.Text
 	case d.Kind == bus.Ended:
 		c.endTurn(ctx, d.Route)
-		c.w.signals.ended(ctx, c.key, d.Outbound)
+		c.w.signals.unanswered(ctx, c.key, d.Outbound)
 	default:
 		c.think(ctx, d.Route)
 		c.mention(ctx, d.Outbound)
@@ -151,7 +151,7 @@ func (c *conversation) mention(ctx context.Context, out bus.Outbound) {
 
 	caps := c.w.a.limits()
 	for _, part := range markdown.Split(out.Text, caps.MaxChars, caps.Unit) {
-		if out.Text = part; !c.w.replies.take(&out, c.w.now(), caps.Replies.Count/2) {
+		if out.Text = part; !c.w.replies.spend(&out, c.w.now(), caps.Replies.Count/2) {
 			return
 		}
 		if _, err := c.w.a.send(ctx, out); err != nil {

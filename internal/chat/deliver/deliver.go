@@ -31,12 +31,12 @@ var errGivenUp = errors.New("not delivered within a day")
 func (c *conversation) deliver(ctx context.Context, d bus.Delivery) {
 	w, final := c.w, d.Kind == bus.Final
 	select {
-	case <-w.a.known:
+	case <-w.a.limitsKnown:
 	case <-ctx.Done():
 		return
 	}
 	if final || d.Kind == bus.Ask {
-		w.signals.rest(c.key)
+		w.signals.stop(c.key)
 	}
 	repeated, key := w.repeated(c.key, d.Outbound)
 	from := d.Parts
@@ -49,7 +49,7 @@ func (c *conversation) deliver(ctx context.Context, d bus.Delivery) {
 	}
 	if final && w.a.streamer != nil {
 		var ok bool
-		if from, ok = c.settleStream(ctx, d, parts); !ok {
+		if from, ok = c.completeStream(ctx, d, parts); !ok {
 			return
 		}
 	}
@@ -57,7 +57,7 @@ func (c *conversation) deliver(ctx context.Context, d bus.Delivery) {
 	sent := len(parts) > 0
 	for i := from; i < len(parts); i++ {
 		if i > d.Parts {
-			w.noteParts(ctx, d.ID, i)
+			w.recordParts(ctx, d.ID, i)
 		}
 		err := c.part(ctx, parts[i])
 		if ctx.Err() != nil && err != nil {
@@ -102,7 +102,7 @@ func (c *conversation) substitute(ctx context.Context, whole, part bus.Outbound,
 // part sends one part, however often it takes.
 func (c *conversation) part(ctx context.Context, out bus.Outbound) error {
 	return c.retry(ctx, out.Route, func() error {
-		if !c.w.replies.take(&out, c.w.now(), 0) {
+		if !c.w.replies.spend(&out, c.w.now(), 0) {
 			return chat.Deferred(errRepliesUsed)
 		}
 		_, err := c.w.a.send(ctx, out)
@@ -158,7 +158,7 @@ func (c *conversation) awaitClient(ctx context.Context, deferred bool) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if c.w.takeExcess(c) {
+	if c.w.clearExcess(c) {
 		return fmt.Errorf("%w: too many answers wait for clients", errGivenUp)
 	}
 	return nil
@@ -205,9 +205,9 @@ func (c *conversation) backoff(err error) {
 // pace waits for the right to send something; false means that ctx ended.
 func (c *conversation) pace(ctx context.Context, to bus.Route) bool {
 	now := time.Now()
-	d := max(c.w.total.take(now), c.rate.chat.take(now))
+	d := max(c.w.total.reserve(now), c.rate.chat.reserve(now))
 	if c.w.a.group(to) {
-		d = max(d, c.rate.group.take(now))
+		d = max(d, c.rate.group.reserve(now))
 	}
 	if d > 0 {
 		defer c.w.park(c)()

@@ -24,7 +24,7 @@ func NewDirectory(log *slog.Logger) *Directory {
 	return &Directory{supervisors: map[string]*supervisor{}, log: log}
 }
 
-// Channel is the running channel of a name, nil if there is none.
+// Channel returns the running channel of a name, nil if there is none.
 func (d *Directory) Channel(name string) chat.Channel {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,7 +34,7 @@ func (d *Directory) Channel(name string) chat.Channel {
 	return nil
 }
 
-// Language is the one that people on a channel read, as far as the section and
+// Language returns the one that people on a channel read, as far as the section and
 // the platform say; "" is English.
 func (d *Directory) Language(name string) string {
 	d.mu.Lock()

@@ -31,7 +31,7 @@ func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 		return err
 	}
 	s.health.received()
-	s.out.a.quotes.put(in.Route.ChatID, in.Route.MessageID, chat.Quoted{Text: in.Text, Media: in.Media, SenderID: in.SenderID})
+	s.out.a.quotes.store(in.Route.ChatID, in.Route.MessageID, chat.Quoted{Text: in.Text, Media: in.Media, SenderID: in.SenderID})
 	s.out.replies.open(in.Route, s.out.now())
 	s.out.back(in.Route)  // what was deferred may be sent now
 	if in.Answer == nil { // no turn of its own comes of an answer
@@ -40,7 +40,7 @@ func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 	return nil
 }
 
-// language is the one that a person reads, by the section, their profile on the
+// language returns the one that a person reads, by the section, their profile on the
 // platform, and the platform.
 func (s *supervisor) language(profile string) string {
 	return cmp.Or(string(s.common.Language), phrase.Language(profile), s.usual)

@@ -129,7 +129,14 @@ func NewManager(o Options) (*Manager, error) {
 	if o.Directory == nil {
 		o.Directory = NewDirectory(o.Log)
 	}
-	m := &Manager{Directory: o.Directory, o: o, away: map[string]bool{}, claims: map[string]string{}, requests: make(chan order), ending: make(chan struct{})}
+	m := &Manager{
+		Directory: o.Directory,
+		o:         o,
+		away:      map[string]bool{},
+		claims:    map[string]string{},
+		requests:  make(chan order),
+		ending:    make(chan struct{}),
+	}
 	m.book = access.OpenBook(access.BookOptions{
 		Store:   o.Store,
 		Changed: func() { o.Changed("pairing") },
@@ -145,7 +152,7 @@ func NewManager(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// Book is the list of people who were let in by hand.
+// Book returns the list of people who were let in by hand.
 func (m *Manager) Book() *access.Book { return m.book }
 
 // Run starts the channels and ends when ctx ends, after what is being sent at
@@ -288,14 +295,14 @@ func (m *Manager) replace(ctx context.Context, sections map[string]json.RawMessa
 		}
 	}
 	m.mu.Unlock()
-	end(old...)
+	stopAll(old...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.swap(sections, func(s *supervisor) { s.start(ctx) })
 }
 
-// end stops channels, all at the same time.
-func end(list ...*supervisor) {
+// stopAll stops channels, all at the same time.
+func stopAll(list ...*supervisor) {
 	for _, s := range list {
 		s.cancel()
 	}
@@ -304,7 +311,7 @@ func end(list ...*supervisor) {
 	}
 }
 
-// swap puts new channels in the place of those whose section changed. The
+// swap replaces the channels whose section changed by new ones. The
 // caller holds the lock.
 func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*supervisor)) (errs []error) {
 	for name := range m.supervisors {
@@ -405,7 +412,7 @@ func (s *supervisor) make(factory chat.Factory) (ch chat.Channel, err error) {
 	return factory(s.deps(), s.section)
 }
 
-// deps are what the channel gets from the house.
+// deps returns what the channel gets from the house.
 func (s *supervisor) deps() chat.Deps {
 	o := s.m.o
 	var known, settled func(id string) bool
@@ -413,7 +420,15 @@ func (s *supervisor) deps() chat.Deps {
 		known, settled = k.Known, k.Completed
 	}
 	if s.gate == nil {
-		s.gate = access.NewGate(access.GateOptions{Name: s.name, Lists: s.common.Lists, Book: s.m.book, Language: s.language, Say: o.Queue.Publish, Log: s.log, Now: o.Now})
+		s.gate = access.NewGate(access.GateOptions{
+			Name:     s.name,
+			Lists:    s.common.Lists,
+			Book:     s.m.book,
+			Language: s.language,
+			Send:     o.Queue.Publish,
+			Log:      s.log,
+			Now:      o.Now,
+		})
 	}
 	return chat.Deps{
 		Name:       s.name,
@@ -445,7 +460,7 @@ func (m *Manager) Send(ctx context.Context, out bus.Outbound) error {
 	return m.o.Queue.Publish(ctx, out)
 }
 
-// Status is one entry per section, by name.
+// Status returns one entry per section, by name.
 func (m *Manager) Status() []Status {
 	m.mu.Lock()
 	list := slices.Collect(maps.Values(m.supervisors))

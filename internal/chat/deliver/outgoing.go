@@ -16,13 +16,13 @@ import (
 
 // Bounds of what waits to be sent.
 const (
-	chatsKept  = 256                   // chats remembered before idle ones are let go
-	sweepChats = time.Minute           // at most that often
-	saidKept   = 1024                  // answers remembered to find the same one sent twice
-	acksMax    = 1024                  // deliveries that wait to be noted; full blocks the reader
-	awayMax    = 1024                  // answers that wait for clients; more would fill the outbox, which then takes nothing in
-	awayBytes  = 16 << 20              // of their texts
-	passWait   = 20 * time.Millisecond // for what is sent at once; then its chat gets a goroutine
+	chatsKept   = 256                   // chats remembered before idle ones are let go
+	sweepChats  = time.Minute           // at most that often
+	answersKept = 1024                  // answers remembered to find the same one sent twice
+	acksMax     = 1024                  // deliveries that wait to be noted; full blocks the reader
+	awayMax     = 1024                  // answers that wait for clients; more would fill the outbox, which then takes nothing in
+	awayBytes   = 16 << 20              // of their texts
+	passWait    = 20 * time.Millisecond // for what is sent at once; then its chat gets a goroutine
 )
 
 // sender sends what the queue has for one channel. It divides the messages into
@@ -44,13 +44,13 @@ type sender struct {
 	replies *replies
 	acks    chan string // ids of what was sent at once, on their way to the queue; made by open
 
-	mu      sync.Mutex
-	closing bool // starts nothing any more
-	chats   map[chatKey]*conversation
-	rates   map[string]*chatRate // by the chat
-	swept   time.Time
-	said    *recent.Map[sayKey, string]
-	work    sync.WaitGroup // one per chat; nothing is added once closing is set
+	mu       sync.Mutex
+	closing  bool // starts nothing any more
+	chats    map[chatKey]*conversation
+	rates    map[string]*chatRate // by the chat
+	swept    time.Time
+	answered *recent.Map[answerKey, string]
+	work     sync.WaitGroup // one per chat; nothing is added once closing is set
 }
 
 func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f chat.Filters) *sender {
@@ -70,7 +70,7 @@ func newSender(name string, o *Options, a *adapter, h *health, sig *signals, f c
 		replies:    newReplies(a.caps),
 		chats:      map[chatKey]*conversation{},
 		rates:      map[string]*chatRate{},
-		said:       recent.New[sayKey, string](saidKept),
+		answered:   recent.New[answerKey, string](answersKept),
 	}
 }
 
@@ -99,7 +99,7 @@ func (w *sender) run(ctx context.Context) {
 	acks.Wait()
 }
 
-// waiting is how many messages are not sent yet.
+// waiting returns how many messages are not sent yet.
 func (w *sender) waiting() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *sender) park(c *conversation) (resume func()) {
 	return func() { set(false) }
 }
 
-// parked is how many messages that must arrive wait in chats that are parked.
+// parked returns how many messages that must arrive wait in chats that are parked.
 func (w *sender) parked() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,9 +199,9 @@ func (w *sender) delivered(ctx context.Context, id string) {
 	}
 }
 
-// noteParts tells the queue how many parts are sent, so that they are not sent
+// recordParts tells the queue how many parts are sent, so that they are not sent
 // again after a restart.
-func (w *sender) noteParts(ctx context.Context, id string, n int) {
+func (w *sender) recordParts(ctx context.Context, id string, n int) {
 	if err := w.queue.Sent(context.WithoutCancel(ctx), id, n); err != nil && !errors.Is(err, bus.ErrClosed) {
 		w.log.WarnContext(ctx, "a sent part cannot be noted", "id", id, "err", err)
 	}
@@ -284,13 +284,13 @@ func (w *sender) back(to bus.Route) {
 	defer w.mu.Unlock()
 	for key, c := range w.chats {
 		if key.chat == to.ChatID {
-			c.tell()
+			c.notify()
 		}
 	}
 }
 
-// tell wakes a chat that waits for a client.
-func (c *conversation) tell() {
+// notify wakes a chat that waits for a client.
+func (c *conversation) notify() {
 	select {
 	case c.listener <- struct{}{}:
 	default:
@@ -309,8 +309,8 @@ func (w *sender) setAway(c *conversation, away bool) {
 	w.boundAway()
 }
 
-// takeExcess reports whether the first answer of a chat is given up.
-func (w *sender) takeExcess(c *conversation) bool {
+// clearExcess reports whether the first answer of a chat is given up.
+func (w *sender) clearExcess(c *conversation) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	excess := c.excess
@@ -337,7 +337,7 @@ func (w *sender) boundAway() {
 	}
 	if oldest != nil && (n > awayMax || bytes > awayBytes) {
 		oldest.excess = true
-		oldest.tell()
+		oldest.notify()
 	}
 }
 
@@ -387,34 +387,34 @@ func (w *sender) expired(out bus.Outbound) bool {
 	return out.Question != nil && !out.Question.Expires.IsZero() && !out.Question.Expires.After(w.now())
 }
 
-// sayKey is an answer to a message, to find one that is sent twice.
-type sayKey struct {
+// answerKey is an answer to a message, to find one that is sent twice.
+type answerKey struct {
 	chat    chatKey
 	message string
 	sum     [8]byte
 }
 
 // repeated reports whether the same was said in answer to the same message.
-func (w *sender) repeated(c chatKey, out bus.Outbound) (bool, sayKey) {
-	key := sayKey{chat: c, message: out.Route.MessageID}
+func (w *sender) repeated(c chatKey, out bus.Outbound) (bool, answerKey) {
+	key := answerKey{chat: c, message: out.Route.MessageID}
 	if w.a.caps.Whole || out.Kind == bus.Ask || key.message == "" || len(out.Media) > 0 || out.Text == "" {
-		return false, sayKey{}
+		return false, answerKey{}
 	}
 	sum := sha256.Sum256([]byte(strings.Join(strings.Fields(out.Text), " ")))
 	copy(key.sum[:], sum[:])
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	id, ok := w.said.Get(key)
+	id, ok := w.answered.Get(key)
 	return ok && id != out.ID, key
 }
 
 // remember notes an answer for repeated.
-func (w *sender) remember(key sayKey, id string) {
-	if key == (sayKey{}) {
+func (w *sender) remember(key answerKey, id string) {
+	if key == (answerKey{}) {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said.Put(key, id)
+	w.answered.Put(key, id)
 }

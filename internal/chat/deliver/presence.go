@@ -25,7 +25,7 @@ type signals struct {
 	mu      sync.Mutex
 	closing bool // starts nothing any more
 	chats   map[chatKey]*presence
-	telling map[*mark]bool // marks that are being set
+	setting map[*mark]bool // marks that are being set
 	work    sync.WaitGroup // one per presence; nothing is added once closing is set
 }
 
@@ -41,11 +41,11 @@ type presence struct {
 type mark struct {
 	to     bus.Route
 	giveUp context.CancelFunc
-	told   chan struct{} // closed when the mark is set, or cannot be
+	set    chan struct{} // closed when the mark is set, or cannot be
 }
 
 func newSignals(a *adapter) *signals {
-	return &signals{a: a, chats: map[chatKey]*presence{}, telling: map[*mark]bool{}}
+	return &signals{a: a, chats: map[chatKey]*presence{}, setting: map[*mark]bool{}}
 }
 
 func (s *signals) open() {
@@ -62,7 +62,7 @@ func (s *signals) close() {
 	for _, p := range s.chats {
 		p.stop()
 	}
-	for m := range s.telling {
+	for m := range s.setting {
 		m.giveUp()
 	}
 }
@@ -103,17 +103,17 @@ func (s *signals) show(ctx context.Context, to bus.Route) {
 // is held.
 func (s *signals) mark(ctx context.Context, p *presence, to bus.Route) (tell func()) {
 	ctx, giveUp := context.WithCancel(ctx)
-	m := &mark{to: to, giveUp: giveUp, told: make(chan struct{})}
+	m := &mark{to: to, giveUp: giveUp, set: make(chan struct{})}
 	p.marked = append(p.marked, m)
 	p.marked = p.marked[max(0, len(p.marked)-marksMax):]
-	s.telling[m] = true
+	s.setting[m] = true
 	return func() {
 		_ = s.a.signal(ctx, to, chat.Seen) // cosmetic, like the others
 		giveUp()
-		close(m.told)
+		close(m.set)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.telling, m)
+		delete(s.setting, m)
 	}
 }
 
@@ -134,8 +134,8 @@ func (s *signals) repeat(ctx context.Context, to bus.Route) {
 	}
 }
 
-// rest stops showing that something is worked on. Marks stay until done.
-func (s *signals) rest(key chatKey) {
+// stop ends what shows that a chat is worked on. Marks stay until done.
+func (s *signals) stop(key chatKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.chats[key]; p != nil {
@@ -154,9 +154,9 @@ func (s *signals) done(ctx context.Context, key chatKey, to bus.Route, end chat.
 	_ = s.a.signal(ctx, to, end)
 }
 
-// ended is done for a message that nothing was said to, such as one that joined
-// a turn.
-func (s *signals) ended(ctx context.Context, key chatKey, out bus.Outbound) {
+// unanswered shows the outcome of a message that gets no answer of its own, such as
+// one that joined a turn.
+func (s *signals) unanswered(ctx context.Context, key chatKey, out bus.Outbound) {
 	if s.unmark(ctx, key, out.Route) {
 		_ = s.a.signal(ctx, out.Route, outcome(out.Turn))
 	}
@@ -191,14 +191,14 @@ func (s *signals) unmark(ctx context.Context, key chatKey, to bus.Route) bool {
 	}
 	for _, m := range known {
 		select {
-		case <-m.told:
+		case <-m.set:
 		case <-ctx.Done():
 		}
 	}
 	return len(known) > 0
 }
 
-// outcome is the phase that a turn ends with.
+// outcome returns the phase that a turn ends with.
 func outcome(t *bus.Turn) chat.Phase {
 	switch {
 	case t == nil:

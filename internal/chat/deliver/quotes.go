@@ -24,14 +24,14 @@ type quotes struct {
 
 // chatQuotes are the messages of one chat, the oldest first.
 type chatQuotes struct {
-	ids  []string
-	said map[string]chat.Quoted
+	ids      []string
+	messages map[string]chat.Quoted
 }
 
 func newQuotes() *quotes { return &quotes{chats: recent.New[string, *chatQuotes](quoteChats)} }
 
-// put remembers a message, or what it says after an edit.
-func (q *quotes) put(chatID, id string, m chat.Quoted) {
+// store remembers a message, or what it says after an edit.
+func (q *quotes) store(chatID, id string, m chat.Quoted) {
 	if q == nil || id == "" {
 		return
 	}
@@ -40,15 +40,15 @@ func (q *quotes) put(chatID, id string, m chat.Quoted) {
 	defer q.mu.Unlock()
 	c, ok := q.chats.Get(chatID)
 	if !ok {
-		c = &chatQuotes{said: map[string]chat.Quoted{}}
+		c = &chatQuotes{messages: map[string]chat.Quoted{}}
 		q.chats.Put(chatID, c)
 	}
-	if _, known := c.said[id]; !known {
+	if _, known := c.messages[id]; !known {
 		c.ids = append(c.ids, id)
 	}
-	c.said[id] = m
+	c.messages[id] = m
 	if len(c.ids) > quoteMost {
-		delete(c.said, c.ids[0])
+		delete(c.messages, c.ids[0])
 		c.ids = slices.Delete(c.ids, 0, 1)
 	}
 }
@@ -64,7 +64,7 @@ func (q *quotes) get(chatID, id string) (m chat.Quoted, ok bool) {
 	if !ok {
 		return m, false
 	}
-	m, ok = c.said[id]
+	m, ok = c.messages[id]
 	return m, ok
 }
 
@@ -76,7 +76,7 @@ func (q *quotes) remove(chatID, id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if c, ok := q.chats.Get(chatID); ok {
-		delete(c.said, id)
+		delete(c.messages, id)
 		c.ids = slices.DeleteFunc(c.ids, func(other string) bool { return other == id })
 	}
 }

@@ -25,8 +25,8 @@ func (b *bucket) fill(now time.Time) {
 	b.at = now
 }
 
-// take takes a token and says how long to wait for it.
-func (b *bucket) take(now time.Time) time.Duration {
+// reserve takes a token and says how long to wait for it.
+func (b *bucket) reserve(now time.Time) time.Duration {
 	if b.limit.Count <= 0 || b.limit.Per <= 0 {
 		return 0
 	}
@@ -62,10 +62,10 @@ type shared struct {
 	bucket bucket
 }
 
-func (s *shared) take(now time.Time) time.Duration {
+func (s *shared) reserve(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bucket.take(now)
+	return s.bucket.reserve(now)
 }
 
 func (s *shared) full(now time.Time) bool {
@@ -78,7 +78,7 @@ func (s *shared) full(now time.Time) bool {
 func (s *shared) try(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bucket.has(now) && s.bucket.take(now) == 0
+	return s.bucket.has(now) && s.bucket.reserve(now) == 0
 }
 
 // chatRate bounds what is sent to one chat, whatever the thread.

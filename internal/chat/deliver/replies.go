@@ -45,9 +45,9 @@ func (r *replies) open(to bus.Route, now time.Time) {
 	r.chats.Put(to.ChatID, &allowance{message: to.MessageID, at: now, left: r.limit.Count, paid: map[string]bool{}})
 }
 
-// take uses a reply of the chat's last message for a part, unless only so many
+// spend uses a reply of the chat's last message for a part, unless only so many
 // are left as must be kept, or the message is too old.
-func (r *replies) take(out *bus.Outbound, now time.Time, keep int) bool {
+func (r *replies) spend(out *bus.Outbound, now time.Time, keep int) bool {
 	if r.limit.Count <= 0 {
 		return true
 	}

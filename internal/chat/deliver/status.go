@@ -60,7 +60,7 @@ type Failure struct {
 type health struct {
 	now    func() time.Time
 	redact func(string) string
-	tell   func(what string)
+	notify func(what string)
 	log    *slog.Logger
 
 	mu        sync.Mutex
@@ -71,12 +71,12 @@ type health struct {
 }
 
 func newHealth(o *Options, log *slog.Logger) *health {
-	h := &health{now: o.Now, redact: o.Redact, tell: o.Changed, log: log, connected: make(chan struct{})}
+	h := &health{now: o.Now, redact: o.Redact, notify: o.Changed, log: log, connected: make(chan struct{})}
 	h.setState(Stopped, "")
 	return h
 }
 
-// snapshot is a copy of what is known.
+// snapshot returns a copy of what is known.
 func (h *health) snapshot() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,9 +98,11 @@ func (h *health) set(c Condition, reason string) {
 		h.status.Since = h.now()
 	}
 	if h.status.State != c || h.status.Error != reason {
-		h.tell("channels")
+		h.notify("channels")
 	}
-	h.status.State, h.status.Error, h.status.Retry = c, reason, time.Time{}
+	h.status.State = c
+	h.status.Error = reason
+	h.status.Retry = time.Time{}
 }
 
 // ready is Deps.Ready. A change is logged once, however often the channel
@@ -144,8 +146,8 @@ func (h *health) running() (bool, <-chan struct{}) {
 	return h.status.State == Running, h.connected
 }
 
-// ended records that a run is over and reports whether it went well for long.
-func (h *health) ended() (healthy bool) {
+// recordEnd records that a run is over and reports whether it went well for long.
+func (h *health) recordEnd() (healthy bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	healthy = !h.up.IsZero() && h.now().Sub(h.up) >= healthyAfter
@@ -153,17 +155,17 @@ func (h *health) ended() (healthy bool) {
 	return healthy
 }
 
-// restartAt records when the channel is started again.
-func (h *health) restartAt(t time.Time) {
+// recordRestartTime records when the channel is started again.
+func (h *health) recordRestartTime(t time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.status.Retry = t
 	h.status.Restarts++
 }
 
-// restarting records that the channel is started again. Until the platform lets us
+// recordRestart records that the channel is started again. Until the platform lets us
 // in, it stays as it was.
-func (h *health) restarting() {
+func (h *health) recordRestart() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.set(h.status.State, h.status.Error)

@@ -16,18 +16,18 @@ import (
 // stream is a text that grows before the reader's eyes: a row of messages of one
 // chat that are edited as more text comes.
 type stream struct {
-	c     *conversation
-	id    string
-	route bus.Route
-	meta  map[string]string // of the text it began with
-	text  strings.Builder
-	kept  int // bytes of text that are sealed; see turn.go
-	shown []shownPart
-	dirty bool      // there is more text than is shown
-	next  time.Time // no preview before
-	ended bool      // all text has come and is shown
-	blind bool      // the platform gave no id to change a message by
-	void  bool      // it broke off; the next one takes its place
+	c      *conversation
+	id     string
+	route  bus.Route
+	meta   map[string]string // of the text it began with
+	text   strings.Builder
+	sealed int // bytes of text that are sealed; see turn.go
+	shown  []shownPart
+	dirty  bool      // there is more text than is shown
+	next   time.Time // no preview before
+	ended  bool      // all text has come and is shown
+	blind  bool      // the platform gave no id to change a message by
+	void   bool      // it broke off; the next one takes its place
 }
 
 // shownPart is a message of a stream.
@@ -44,7 +44,7 @@ const keyMark = "key:"
 // due reports whether a preview waits for its time.
 func (st *stream) due() bool { return st.dirty && !st.ended && !st.blind }
 
-// parts are the texts of its messages.
+// parts returns the texts of its messages.
 func (st *stream) parts() []string {
 	caps := st.c.w.a.limits()
 	return markdown.Split(strings.TrimSpace(st.text.String()), caps.MaxChars, caps.Unit)
@@ -59,7 +59,7 @@ func (c *conversation) grow(ctx context.Context, out bus.Outbound, more bool) {
 	}
 }
 
-// streamFor is the stream that a text belongs to. Its beginning ends another
+// streamFor returns the stream that a text belongs to. Its beginning ends another
 // one of the same answer.
 func (c *conversation) streamFor(ctx context.Context, out bus.Outbound) *stream {
 	if st := c.streamOf(out.StreamID); st != nil && !st.ended {
@@ -84,7 +84,7 @@ func (c *conversation) streamFor(ctx context.Context, out bus.Outbound) *stream 
 	return st
 }
 
-// streamOf is the stream of an id, nil if there is none.
+// streamOf returns the stream of an id, nil if there is none.
 func (c *conversation) streamOf(id string) *stream {
 	for _, st := range c.streams {
 		if st.id == id {
@@ -94,7 +94,7 @@ func (c *conversation) streamOf(id string) *stream {
 	return nil
 }
 
-// streamTo is the stream of the answer to the message of a route, nil if there
+// streamTo returns the stream of the answer to the message of a route, nil if there
 // is none.
 func (c *conversation) streamTo(to bus.Route) *stream {
 	for _, st := range c.streams {
@@ -110,7 +110,7 @@ func (c *conversation) drop(st *stream) {
 	c.streams = slices.DeleteFunc(c.streams, func(other *stream) bool { return other == st })
 }
 
-// nextPreview is the stream whose preview comes first, nil if none is due.
+// nextPreview returns the stream whose preview comes first, nil if none is due.
 func (c *conversation) nextPreview() (first *stream) {
 	for _, st := range c.streams {
 		if st.due() && (first == nil || st.next.Before(first.next)) {
@@ -139,9 +139,9 @@ func (c *conversation) findStream(ctx context.Context, to bus.Route) *stream {
 	return st
 }
 
-// noteShown tells the queue which messages show a stream, so that they are
+// recordShown tells the queue which messages show a stream, so that they are
 // changed, and not sent again, after a restart.
-func (st *stream) noteShown(ctx context.Context) {
+func (st *stream) recordShown(ctx context.Context) {
 	ids := make([]string, len(st.shown))
 	for i, p := range st.shown {
 		if ids[i] = p.id; p.key != "" {
@@ -165,7 +165,7 @@ func (c *conversation) awaitPreview(ctx context.Context, st *stream) {
 	}
 }
 
-// every is the time between two previews.
+// every returns the time between two previews.
 func (st *stream) every() time.Duration {
 	a := st.c.w.a
 	d := a.caps.EditEvery
@@ -181,7 +181,7 @@ func (st *stream) preview(ctx context.Context) {
 	parts := st.parts()
 	for i, text := range parts {
 		last := i == len(parts)-1
-		if i < len(st.shown) && (st.shown[i].final || st.shown[i].text == text && last || st.says(i, text)) {
+		if i < len(st.shown) && (st.shown[i].final || st.shown[i].text == text && last || st.shows(i, text)) {
 			continue
 		}
 		if edit := i < len(st.shown); edit && !st.c.w.edits.try(time.Now()) || !st.c.w.total.try(time.Now()) {
@@ -202,8 +202,8 @@ func (st *stream) preview(ctx context.Context) {
 	st.dirty = false
 }
 
-// says reports whether part i of a stream says text already, in its final form.
-func (st *stream) says(i int, text string) bool {
+// shows reports whether part i of a stream says text already, in its final form.
+func (st *stream) shows(i int, text string) bool {
 	if i >= len(st.shown) || st.shown[i].text != text {
 		return false
 	}
@@ -243,11 +243,11 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 	if i == 0 {
 		out.ReplyTo = st.route.MessageID
 	}
-	if !w.replies.take(&out, w.now(), keep) {
+	if !w.replies.spend(&out, w.now(), keep) {
 		return chat.Deferred(errRepliesUsed)
 	}
 	out.Key = st.announce(ctx, i)
-	st.c.rate.chat.take(time.Now())
+	st.c.rate.chat.reserve(time.Now())
 	id, err := w.a.send(ctx, out)
 	if err != nil {
 		if out.Key != "" {
@@ -265,13 +265,13 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 	said := shownPart{id: id, text: text, final: final}
 	if !st.shown[i].found {
 		st.shown[i] = said
-		st.noteShown(ctx)
+		st.recordShown(ctx)
 		return nil
 	}
 	// It may be the message of an earlier try, or of a process that died, with
 	// other words.
 	st.shown[i] = shownPart{id: id}
-	st.noteShown(ctx)
+	st.recordShown(ctx)
 	if err := w.a.edit(ctx, out, id, final); err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (st *stream) announce(ctx context.Context, i int) string {
 	}
 	if i == len(st.shown) {
 		st.shown = append(st.shown, shownPart{key: st.id + "/" + strconv.Itoa(i)})
-		st.noteShown(ctx)
+		st.recordShown(ctx)
 	}
 	return st.shown[i].key
 }
@@ -327,15 +327,21 @@ func (st *stream) retryEdit(ctx context.Context, do func() error) error {
 	}
 }
 
-// endStream ends a segment. If the turn goes on, its text stays as a message
+// closeSegment ends a segment. If the turn goes on, its text stays as a message
 // of its own; else the final reply will say whether it is right. One that
 // broke off leaves its messages to the one that says it all again.
-func (c *conversation) endStream(ctx context.Context, out bus.Outbound) {
+func (c *conversation) closeSegment(ctx context.Context, out bus.Outbound) {
 	if out.Text != "" {
-		c.grow(ctx, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text, Meta: out.Meta}, true)
+		c.grow(ctx, bus.Outbound{
+			Kind:     bus.Delta,
+			Route:    out.Route,
+			StreamID: out.StreamID,
+			Text:     out.Text,
+			Meta:     out.Meta,
+		}, true)
 	}
 	if !out.Resuming {
-		c.w.signals.rest(c.key)
+		c.w.signals.stop(c.key)
 	}
 	st := c.streamOf(out.StreamID)
 	if st == nil {
@@ -355,7 +361,7 @@ func (c *conversation) endStream(ctx context.Context, out bus.Outbound) {
 	if n := len(st.parts()); out.Resuming && n > 0 && len(st.shown) > 0 {
 		st.eraseFrom(ctx, min(n, len(st.shown)))
 		st.shown = nil
-		st.noteShown(ctx) // they say all they had to
+		st.recordShown(ctx) // they say all they had to
 	}
 	if out.Resuming || len(st.shown) == 0 {
 		c.drop(st)
@@ -379,7 +385,7 @@ func (st *stream) close(ctx context.Context) {
 		return
 	}
 	for i, text := range st.parts() {
-		if st.says(i, text) {
+		if st.shows(i, text) {
 			continue
 		}
 		if err := st.retryEdit(ctx, func() error { return st.showPart(ctx, i, text, true) }); err != nil {
@@ -390,10 +396,10 @@ func (st *stream) close(ctx context.Context) {
 	st.dirty = false
 }
 
-// settleStream makes what was streamed, perhaps by an earlier process, say what
+// completeStream makes what was streamed, perhaps by an earlier process, say what
 // the final reply says, and returns how many parts of it are shown by that.
 // False means that ctx ended.
-func (c *conversation) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
+func (c *conversation) completeStream(ctx context.Context, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
 	st := c.streamTo(d.Route)
 	if st == nil {
 		st = c.findStream(ctx, d.Route)
@@ -401,7 +407,7 @@ func (c *conversation) settleStream(ctx context.Context, d bus.Delivery, parts [
 	} else {
 		defer c.drop(st)
 		if c.w.a.caps.OneMessage {
-			return c.settleTurn(ctx, st, d, parts)
+			return c.completeTurn(ctx, st, d, parts)
 		}
 	}
 	// What was read already is not wiped out by an error, nor by other words
@@ -417,7 +423,7 @@ func (c *conversation) settleStream(ctx context.Context, d bus.Delivery, parts [
 	for i, p := range st.shown[:from] {
 		text, out := parts[i].Text, parts[i]
 		out.Media = nil
-		if st.says(i, text) && out.Question == nil {
+		if st.shows(i, text) && out.Question == nil {
 			continue
 		}
 		err := c.retry(ctx, st.route, func() error {
@@ -439,7 +445,7 @@ func (c *conversation) settleStream(ctx context.Context, d bus.Delivery, parts [
 	return shown(parts[:from]), true
 }
 
-// texts is how many parts have a text; they come first.
+// texts returns how many parts have a text; they come first.
 func texts(parts []bus.Outbound) (n int) {
 	for n < len(parts) && parts[n].Text != "" {
 		n++

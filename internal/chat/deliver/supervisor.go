@@ -49,7 +49,15 @@ type supervisor struct {
 
 func newSupervisor(m *Manager, name string, section json.RawMessage) *supervisor {
 	log := m.o.Log.With("channel", name)
-	return &supervisor{m: m, name: name, section: section, log: log, cancel: func() {}, health: newHealth(&m.o, log), freed: make(chan struct{}, 1)}
+	return &supervisor{
+		m:       m,
+		name:    name,
+		section: section,
+		log:     log,
+		cancel:  func() {},
+		health:  newHealth(&m.o, log),
+		freed:   make(chan struct{}, 1),
+	}
 }
 
 // attach takes a channel that a factory made.
@@ -63,7 +71,7 @@ func (s *supervisor) attach(ch chat.Channel) {
 	s.out = newSender(s.name, &s.m.o, a, s.health, s.signals, s.filters())
 }
 
-// filters is what besides answers is sent: what the section says, or else what
+// filters returns what besides answers is sent: what the section says, or else what
 // holds for all channels.
 func (s *supervisor) filters() chat.Filters {
 	f := s.m.o.Defaults
@@ -88,7 +96,7 @@ func (s *supervisor) fail(err error) {
 	s.health.failed(err)
 }
 
-// status is what is known about the channel.
+// status returns what is known about the channel.
 func (s *supervisor) status() Status {
 	st := s.health.snapshot()
 	st.Name, st.Enabled = s.name, s.enabled
@@ -185,7 +193,7 @@ func (s *supervisor) supervise(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if s.health.ended() {
+		if s.health.recordEnd() {
 			pauses.Reset()
 		}
 		s.health.failed(err)
@@ -201,11 +209,11 @@ func (s *supervisor) supervise(ctx context.Context) {
 			pauses.Most = min(firstBackoff, longest)
 		}
 		d := pauses.Next()
-		s.health.restartAt(s.m.o.Now().Add(d))
+		s.health.recordRestartTime(s.m.o.Now().Add(d))
 		if wait.For(ctx, d) != nil {
 			return
 		}
-		s.health.restarting()
+		s.health.recordRestart()
 	}
 }
 

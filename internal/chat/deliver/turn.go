@@ -17,12 +17,12 @@ func (st *stream) seal() {
 	whole := strings.TrimSpace(st.text.String())
 	st.text.Reset()
 	st.text.WriteString(whole)
-	st.kept = len(whole)
+	st.sealed = len(whole)
 }
 
 // write adds text to a stream.
 func (st *stream) write(text string) {
-	if st.kept > 0 && st.text.Len() == st.kept {
+	if st.sealed > 0 && st.text.Len() == st.sealed {
 		st.text.WriteString("\n\n")
 	}
 	st.text.WriteString(text)
@@ -31,12 +31,12 @@ func (st *stream) write(text string) {
 
 // cutUnsealed takes the last segment away.
 func (st *stream) cutUnsealed() {
-	whole := st.text.String()[:st.kept]
+	whole := st.text.String()[:st.sealed]
 	st.text.Reset()
 	st.text.WriteString(whole)
 }
 
-// turnOf is the stream that progress belongs to, nil if it is a message of its
+// turnOf returns the stream that progress belongs to, nil if it is a message of its
 // own: on other platforms, and for a notice outside of a turn.
 func (c *conversation) turnOf(ctx context.Context, out bus.Outbound) *stream {
 	if !c.w.a.caps.OneMessage || c.w.a.streamer == nil || out.Kind == bus.Reasoning || out.Kind == bus.Gone {
@@ -71,10 +71,10 @@ func (c *conversation) endTurn(ctx context.Context, to bus.Route) {
 	c.drop(st)
 }
 
-// settleTurn makes the message of a turn say all of it, with the final reply at
+// completeTurn makes the message of a turn say all of it, with the final reply at
 // the end. An error stands behind what was said, the model's reply in place of
 // the last segment.
-func (c *conversation) settleTurn(ctx context.Context, st *stream, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
+func (c *conversation) completeTurn(ctx context.Context, st *stream, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
 	if texts(parts) == 0 || d.Parts > 0 { // nothing to add
 		st.close(ctx)
 		return d.Parts, ctx.Err() == nil
@@ -93,7 +93,7 @@ func (c *conversation) settleTurn(ctx context.Context, st *stream, d bus.Deliver
 
 	n := texts(all)
 	for i, part := range all[:n] {
-		if part.Media = nil; i < n-1 && st.says(i, part.Text) {
+		if part.Media = nil; i < n-1 && st.shows(i, part.Text) {
 			continue
 		}
 		err := c.retry(ctx, st.route, func() error { return st.showAs(ctx, i, part, true, 0) })

@@ -129,7 +129,7 @@ func fetchAttachment(ctx context.Context, client func() (*http.Client, error), a
 	return data, err
 }
 
-// remoteName is the last part of an address without its query.
+// remoteName returns the last part of an address without its query.
 func remoteName(address string) string {
 	address, _, _ = strings.Cut(address, "?")
 	address, _, _ = strings.Cut(address, "#")

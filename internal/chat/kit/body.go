@@ -27,7 +27,7 @@ func bodyOf(kind string, data []byte, err error) Body {
 
 const jsonKind = "application/json"
 
-// JSON is a value as JSON. Of nil nothing is sent.
+// JSON returns a value as JSON. Of nil nothing is sent.
 func JSON(v any) Body {
 	if v == nil {
 		return Body{}
@@ -54,12 +54,12 @@ func MarshalPlain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// URLEncoded is a form without files.
+// URLEncoded returns a form without files.
 func URLEncoded(v url.Values) Body {
 	return bodyOf("application/x-www-form-urlencoded", []byte(v.Encode()), nil)
 }
 
-// Stream is what is made while it is sent, such as an encrypted file. A call with it is
+// Stream returns what is made while it is sent, such as an encrypted file. A call with it is
 // not made a second time.
 func Stream(kind string, r io.Reader, size int64) Body {
 	return Body{kind: kind, size: size, once: true, open: func() io.Reader { return r }}

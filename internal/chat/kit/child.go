@@ -47,9 +47,9 @@ type Program struct {
 type Child struct {
 	Address string // of this machine, where it listens
 
-	end  context.CancelFunc
-	done chan struct{}
-	err  error // why it ended by itself; set before done is closed
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // why it ended by itself; set before done is closed
 }
 
 // ErrNoProgram says that a program is not installed.
@@ -64,7 +64,7 @@ func StartChild(ctx context.Context, log *slog.Logger, p Program) (*Child, error
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c := &Child{end: cancel, done: make(chan struct{})}
+	c := &Child{cancel: cancel, done: make(chan struct{})}
 	out := &childOutput{log: log.With("program", p.Name), token: p.Token, greeting: make(chan string, 1)}
 	go c.run(ctx, path, p, out)
 	if c.Address = p.Address; c.Address != "" {
@@ -105,19 +105,21 @@ func (c *Child) Failed() error {
 
 // Close ends the program and waits for its end.
 func (c *Child) Close() {
-	c.end()
+	c.cancel()
 	<-c.done
 }
 
 // run is the life of the program.
 func (c *Child) run(ctx context.Context, path string, p Program, out *childOutput) {
 	defer close(c.done)
-	defer c.end()
+	defer c.cancel()
 	runtime.LockOSThread() // for child.DieWithUs
 	defer runtime.UnlockOSThread()
 
 	cmd := exec.Command(path, p.Args...) //nolint:gosec,noctx // a program that drivers name; it is ended below
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(childEnv(os.Environ()), p.Env...), out.stream(p.Address == ""), out.stream(false)
+	cmd.Env = append(childEnv(os.Environ()), p.Env...)
+	cmd.Stdout = out.stream(p.Address == "")
+	cmd.Stderr = out.stream(false)
 	cmd.WaitDelay = childGrace // a grandchild may hold the output
 	var kin child.Kin
 	kin.Prepare(cmd)
@@ -189,7 +191,7 @@ func findProgram(name string) (string, error) {
 	return path, nil
 }
 
-// childEnv is what every program needs of our environment. Keys of providers
+// childEnv returns what every program needs of our environment. Keys of providers
 // are not among it.
 func childEnv(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
@@ -226,7 +228,7 @@ type childOutput struct {
 	last string // of its errors
 }
 
-// stream is one of the two outputs. The first line of one that greets is the
+// stream returns one of the two outputs. The first line of one that greets is the
 // greeting, and its lines are not about errors.
 func (o *childOutput) stream(greets bool) io.Writer {
 	return &childStream{out: o, greets: greets, errors: !greets}

@@ -10,19 +10,19 @@ import (
 // zero Clock is right.
 type Clock struct{ behind atomic.Int64 }
 
-// Learn looks at the date of an answer that came now.
-func (c *Clock) Learn(answer http.Header, now time.Time) {
+// Adjust compares our clock with the date of an answer that came now.
+func (c *Clock) Adjust(answer http.Header, now time.Time) {
 	if at, err := http.ParseTime(answer.Get("Date")); err == nil {
 		c.behind.Store(int64(now.Sub(at)))
 	}
 }
 
-// There is what the platform's clock shows at a time of ours.
+// There returns what the platform's clock shows at a time of ours.
 func (c *Clock) There(at time.Time) time.Time {
 	return at.Add(-time.Duration(c.behind.Load()))
 }
 
-// Here is what our clock showed at a time of the platform's.
+// Here returns what our clock showed at a time of the platform's.
 func (c *Clock) Here(at time.Time) time.Time {
 	if at.IsZero() {
 		return at

@@ -19,7 +19,7 @@ func TestClock(t *testing.T) {
 		t.Errorf("before any answer: %v", got)
 	}
 	for _, date := range []string{at.Format(http.TimeFormat), "", "yesterday"} {
-		c.Learn(http.Header{"Date": {date}}, now)
+		c.Adjust(http.Header{"Date": {date}}, now)
 		if got := c.Here(at); !got.Equal(now) {
 			t.Errorf("after an answer of %q: %v, want %v", date, got, now)
 		}

@@ -55,14 +55,14 @@ func OpenCursors(d chat.Deps, account string) (*Cursors, error) {
 	return c, nil
 }
 
-// Get is how far a chat was read, "" if that is not known.
+// Get returns how far a chat was read, "" if that is not known.
 func (c *Cursors) Get(chatID string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.v.Chats[chatID].At
 }
 
-// Chats are those with a cursor, the last used first.
+// Chats returns those with a cursor, the last used first.
 func (c *Cursors) Chats() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

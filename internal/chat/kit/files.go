@@ -59,10 +59,10 @@ func (f *Files) Add(ctx context.Context, r Received) {
 	case errors.Is(err, errTooMany):
 		f.miss(r, "too many files in one message")
 	case err != nil:
-		f.deps.Log.WarnContext(ctx, "fetch a file", "channel", f.deps.Name, "err", err)
+		f.deps.Log.WarnContext(ctx, "cannot fetch a file", "channel", f.deps.Name, "err", err)
 		f.miss(r, "download failed")
 	default:
-		f.keep(ctx, r.Kind, saved)
+		f.record(ctx, r.Kind, saved)
 	}
 }
 
@@ -173,8 +173,8 @@ func (o *Origin) Open(ctx context.Context, d chat.Deps, address string) (io.Read
 	return res.Body, nil
 }
 
-// keep notes a file. Words that could be made of a voice message stand for it.
-func (f *Files) keep(ctx context.Context, kind FileKind, saved bus.Media) {
+// record adds a file to the message. Words that could be made of a voice message stand for it.
+func (f *Files) record(ctx context.Context, kind FileKind, saved bus.Media) {
 	if (kind == VoiceFile || kind == AudioFile) && f.deps.Transcribe != nil {
 		if words := strings.TrimSpace(f.deps.Transcribe(ctx, saved.Path)); words != "" {
 			words = "[transcription: " + words + "]"
@@ -182,7 +182,7 @@ func (f *Files) keep(ctx context.Context, kind FileKind, saved bus.Media) {
 				f.Spoken = append(f.Spoken, words)
 				return
 			}
-			f.marks = append(f.marks, words) // anybody's words
+			f.marks = append(f.marks, words) // the speaker is unknown
 		}
 	}
 	f.Media = append(f.Media, saved)

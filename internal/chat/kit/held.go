@@ -31,8 +31,8 @@ const (
 // or says that the one with its key was handed over. Lines that are brought
 // while a write goes on are written together.
 type held struct {
-	log  store.Log
-	note *slog.Logger
+	log    store.Log
+	logger *slog.Logger
 	// queue takes events that are durable, in the order of the log. It is
 	// called with no lock but disk.
 	queue func(e *heldEvent)
@@ -85,14 +85,14 @@ type heldBatch struct {
 
 // openHeld opens the log beside a channel's state, with what a former run left
 // in it.
-func openHeld(ctx context.Context, s *chat.State, note *slog.Logger) (*held, error) {
+func openHeld(ctx context.Context, s *chat.State, logger *slog.Logger) (*held, error) {
 	log, err := s.Log(ctx, "held")
 	if err != nil {
 		return nil, fmt.Errorf("open the held events: %w", err)
 	}
 	h := &held{
 		log:    log,
-		note:   note,
+		logger: logger,
 		events: map[string]*heldEvent{},
 		seen:   recent.New[string, bool](heldSeen),
 		chats:  map[string]load{},
@@ -117,7 +117,7 @@ func (h *held) load(ctx context.Context) error {
 		e := &heldEvent{line: append(bytes.Clone(line.Bytes), '\n')}
 		switch err := json.Unmarshal(line.Bytes, e); {
 		case err != nil || e.Key == "":
-			h.note.WarnContext(ctx, "a line of the held events is damaged and left out", "offset", line.Offset, "err", err)
+			h.logger.WarnContext(ctx, "a line of the held events is damaged and left out", "offset", line.Offset, "err", err)
 		case e.Done:
 			h.forget(e.Key)
 		case h.events[e.Key] == nil:
@@ -127,7 +127,7 @@ func (h *held) load(ctx context.Context) error {
 	return nil
 }
 
-// left is what is held, the oldest first.
+// left returns what is held, the oldest first.
 func (h *held) left() []*heldEvent {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,7 +184,7 @@ func (h *held) hold(ctx context.Context, chatID, key string, event any) error {
 	if err != nil || b == nil {
 		return err
 	}
-	return h.finish(ctx, b)
+	return h.awaitWrite(ctx, b)
 }
 
 // admit adds an event to the next batch and returns it, or the one that the
@@ -219,7 +219,7 @@ func (h *held) release(ctx context.Context, key string) error {
 	h.forget(key)
 	b := h.join(append(line, '\n'))
 	h.mu.Unlock()
-	return h.finish(ctx, b)
+	return h.awaitWrite(ctx, b)
 }
 
 // join adds a line to the next batch. The lock is held.
@@ -231,9 +231,9 @@ func (h *held) join(line []byte) *heldBatch {
 	return h.next
 }
 
-// finish returns when a batch is written: by this call or by another one that
+// awaitWrite waits until a batch is written: by this call or by another one that
 // had a line in it.
-func (h *held) finish(ctx context.Context, b *heldBatch) error {
+func (h *held) awaitWrite(ctx context.Context, b *heldBatch) error {
 	h.disk.Lock()
 	defer h.disk.Unlock()
 	select {
@@ -288,7 +288,7 @@ func (h *held) write(ctx context.Context, b *heldBatch) error {
 		return nil
 	}
 	if err := h.replace(ctx, h.size); err != nil {
-		h.note.WarnContext(ctx, "the log of held events cannot be made smaller", "err", err)
+		h.logger.WarnContext(ctx, "the log of held events cannot be made smaller", "err", err)
 	}
 	return nil
 }

@@ -83,9 +83,9 @@ func NewIntake[T any](ctx context.Context, d chat.Deps, handle func(ctx context.
 	}
 	in := &Intake[T]{handle: handle, log: d.Log, held: h, chats: map[string]*intakeChat[T]{}}
 	in.ctx, in.cancel = context.WithCancel(ctx) //nolint:gosec // Wait calls it
-	h.queue = in.take
+	h.queue = in.enqueue
 	for _, e := range h.left() {
-		in.take(e)
+		in.enqueue(e)
 	}
 	return in, nil
 }
@@ -125,8 +125,8 @@ func (in *Intake[T]) Wait() {
 	}
 }
 
-// take queues a held event.
-func (in *Intake[T]) take(e *heldEvent) {
+// enqueue adds a held event to the queue of its key.
+func (in *Intake[T]) enqueue(e *heldEvent) {
 	job := intakeJob[T]{key: e.Key}
 	job.done = []func(){func() { in.release(e.Key) }}
 	if err := json.Unmarshal(e.Event, &job.event); err != nil {

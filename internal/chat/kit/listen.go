@@ -39,7 +39,7 @@ type Webhook struct {
 	work sync.WaitGroup  // calls of Receive
 }
 
-// Routes is what a channel with this webhook returns from Handler.Routes.
+// Routes returns what a channel with this webhook returns from Handler.Routes.
 func (h *Webhook) Routes() map[string]http.Handler {
 	if h.Port != 0 {
 		return nil

@@ -16,13 +16,13 @@ const causesMost = 1000
 type Once struct {
 	log *slog.Logger
 
-	mu   sync.Mutex // makes the look and the note one step
-	told *recent.Map[string, bool]
+	mu     sync.Mutex // makes the check and the record one step
+	logged *recent.Map[string, bool]
 }
 
 // NewOnce begins without a cause.
 func NewOnce(log *slog.Logger) *Once {
-	return &Once{log: log, told: recent.New[string, bool](causesMost)}
+	return &Once{log: log, logged: recent.New[string, bool](causesMost)}
 }
 
 // Warn logs a message if the cause is new.
@@ -36,9 +36,9 @@ func (o *Once) Warn(ctx context.Context, cause, message string, args ...any) {
 func (o *Once) first(cause string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.told.Has(cause) {
+	if o.logged.Has(cause) {
 		return false
 	}
-	o.told.Put(cause, true)
+	o.logged.Put(cause, true)
 	return true
 }

@@ -98,7 +98,7 @@ func (q QR) follow(ctx context.Context, code Code) (confirmed bool, err error) {
 	return false, nil
 }
 
-// Seconds is a time that a platform gives in seconds, or the usual one if it says none or more than
+// Seconds returns a time that a platform gives in seconds, or the usual one if it says none or more than
 // the most that makes sense.
 func Seconds(n int, usual, most time.Duration) time.Duration {
 	if d := time.Duration(n) * time.Second; n > 0 && n <= int(most/time.Second) {

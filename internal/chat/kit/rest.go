@@ -249,7 +249,7 @@ func (a Answer) Foreign(platform string) error {
 	return fmt.Errorf("%s: HTTP status %d without an answer of %s", a.Call, a.Status, platform)
 }
 
-// Pause is how long the platform asks to wait, in seconds in the first of these headers that
+// Pause returns how long the platform asks to wait, in seconds in the first of these headers that
 // says so; without names it is Retry-After. It is an hour at most, and 0 if it does not say.
 func (a Answer) Pause(headers ...string) time.Duration {
 	if len(headers) == 0 {
@@ -280,7 +280,7 @@ func (a Answer) Unexpected(err error) error {
 	return fmt.Errorf("%s: the answer is not as expected: %w", a.Call, err)
 }
 
-// Static is the Token of an API whose token stands in the section.
+// Static returns the Token of an API whose token stands in the section.
 func Static(s httpsafe.Secret) func(context.Context, string) (string, error) {
 	return func(context.Context, string) (string, error) { return s.Reveal(), nil }
 }

@@ -66,7 +66,7 @@ func TestReminderInOpenTerminal(t *testing.T) {
 		t.Errorf("the terminal shows %q", out.Text)
 	}
 	h.must(own.Shown(t.Context(), out.ID))
-	if more := other.Take(t.Context()); len(more) > 0 || len(otherGot) > 0 {
+	if more := other.Claim(t.Context()); len(more) > 0 || len(otherGot) > 0 {
 		t.Errorf("a second terminal shows it as well: %v", more)
 	}
 	for _, c := range h.g.Status().Channels {

@@ -1,4 +1,4 @@
-// Package line is what the fakes of chat platforms have in common: calls
+// Package line has what the fakes of chat platforms share: calls
 // that hang, an observer of what people see, and the count of edits for nothing.
 package line
 

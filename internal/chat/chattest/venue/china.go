@@ -122,7 +122,7 @@ func Weixin(int) *Venue {
 	}
 }
 
-// Eight are the Five and the platforms of China, with so many chats each.
+// Eight returns the Five and the platforms of China, with so many chats each.
 func Eight(chats int) []*Venue {
 	return append(Five(chats), Feishu(chats), QQ(chats), Weixin(chats))
 }

@@ -206,7 +206,7 @@ func Mattermost(int) *Venue {
 	}
 }
 
-// Five are those whose calls can hang, with so many chats each.
+// Five returns those whose calls can hang, with so many chats each.
 func Five(chats int) []*Venue {
 	return []*Venue{Telegram(chats), Slack(chats), Discord(chats), Mattermost(chats), Matrix(chats)}
 }

@@ -101,7 +101,7 @@ func (c *cards) change(do func(c *cards)) error {
 	return c.deps.State.Save(f)
 }
 
-// answerOf is what a card is about.
+// answerOf returns what a card is about.
 func answerOf(r bus.Route) string { return r.ChatID + " " + r.MessageID }
 
 // send shows the beginning of an answer in a card. False: it is for a
@@ -184,7 +184,9 @@ func (c *cards) deliver(ctx context.Context, id string, out bus.Outbound) error 
 		if staff := out.Meta[metaSender]; staff != "" && out.ReplyTo != "" {
 			model["atUserIds"] = map[string]string{staff: or(out.Meta[metaName], staff)}
 		}
-		body["openSpaceId"], body["imGroupOpenSpaceModel"], body["imGroupOpenDeliverModel"] = "dtv1.card//IM_GROUP."+group, forward, model
+		body["openSpaceId"] = "dtv1.card//IM_GROUP." + group
+		body["imGroupOpenSpaceModel"] = forward
+		body["imGroupOpenDeliverModel"] = model
 	} else {
 		body["openSpaceId"], body["imRobotOpenSpaceModel"] = "dtv1.card//IM_ROBOT."+out.Route.ChatID, forward
 		body["imRobotOpenDeliverModel"] = map[string]string{"spaceType": "IM_ROBOT", "robotCode": c.o.ClientID}
@@ -209,7 +211,7 @@ func (c *cards) deliver(ctx context.Context, id string, out bus.Outbound) error 
 	return nil
 }
 
-// newCard is a card without a text.
+// newCard returns a card without a text.
 func (c *cards) newCard(id string) map[string]any {
 	return map[string]any{
 		"cardTemplateId": c.o.CardTemplateID, "outTrackId": id, "userIdType": 1, "callbackType": "STREAM",
@@ -279,7 +281,7 @@ func (c *cards) set(ctx context.Context, id string, values map[string]string) er
 	})
 }
 
-// cardText is a text for a card, which is always Markdown.
+// cardText returns a text for a card, which is always Markdown.
 func cardText(out bus.Outbound) string {
 	plain, words := render(out)
 	if plain {
@@ -320,15 +322,15 @@ func (b *bot) Erase(_ context.Context, route bus.Route, id string) error {
 	return errors.Join(errors.ErrUnsupported, b.cards.leave(func(card, answer string) bool { return card == id || answer == of }))
 }
 
-// finishLeft finishes cards that nothing more is written into, until ctx ends.
-func (c *cards) finishLeft(ctx context.Context) {
+// closeAbandoned closes cards that nothing more is written into, until ctx ends.
+func (c *cards) closeAbandoned(ctx context.Context) {
 	for {
 		c.mu.Lock()
 		err := c.load()
 		left := slices.Clone(c.left)
 		c.mu.Unlock()
 		for _, id := range left {
-			err = errors.Join(err, c.finish(ctx, id))
+			err = errors.Join(err, c.closeCard(ctx, id))
 		}
 		var again <-chan time.Time
 		if err != nil {
@@ -344,8 +346,8 @@ func (c *cards) finishLeft(ctx context.Context) {
 	}
 }
 
-// finish finishes a card that was left. One that DingTalk refuses is forgotten.
-func (c *cards) finish(ctx context.Context, id string) error {
+// closeCard ends the updates of a card that was left. One that DingTalk refuses is forgotten.
+func (c *cards) closeCard(ctx context.Context, id string) error {
 	err := c.set(ctx, id, map[string]string{"flowStatus": flowFinished})
 	if e := refusal(err); err != nil && (e == nil || e.limited() || e.Status/100 == 5) {
 		return err

@@ -211,7 +211,7 @@ func TestCardAfterRestart(t *testing.T) {
 	r.reopen(withCards)
 	fake.Fail(dingtalktest.Failure{Path: "/v1.0/card/instances", Status: 429, Code: "Throttling"})
 	var kept cardFacts
-	if err := errors.Join(r.cards.finish(t.Context(), id), r.deps.State.Load(&kept)); err == nil || !slices.Equal(kept.Cards, []string{id}) {
+	if err := errors.Join(r.cards.closeCard(t.Context(), id), r.deps.State.Load(&kept)); err == nil || !slices.Equal(kept.Cards, []string{id}) {
 		t.Errorf("a card that cannot be finished yet: %v, kept %q", err, kept.Cards)
 	}
 	end = r.begin()

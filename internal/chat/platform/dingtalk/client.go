@@ -95,7 +95,7 @@ func (e *apiError) limited() bool {
 		e.Code == "130101" || e.Code == "410100" || e.Code == "88" || e.Code == "90018"
 }
 
-// scopes are the permissions that the app lacks, as DingTalk names them, else
+// scopes returns the permissions that the app lacks, as DingTalk names them, else
 // those that the call needs.
 func (e *apiError) scopes(usual string) string {
 	if len(e.Scopes) > 0 {

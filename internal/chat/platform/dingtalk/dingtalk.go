@@ -36,20 +36,20 @@ func isGroup(r bus.Route) bool { return strings.HasPrefix(r.ChatID, groupPrefix)
 
 // bot is the channel.
 type bot struct {
-	deps   chat.Deps
-	o      *options
-	calls  *client
-	origin kit.Origin                         // of files, and of the addresses for replies
-	told   *recent.Map[string, time.Time]     // people who were told that the bot works in groups
-	talks  *recent.Map[string, string]        // message -> its conversation
-	marks  *recent.Map[string, chan struct{}] // messages with our reaction; closed when it is set
-	cards  *cards
-	ping   time.Duration // between two pings
-	quiet  time.Duration // longest silence of a connection
-	run    sync.Mutex    // one Run at a time
+	deps     chat.Deps
+	o        *options
+	calls    *client
+	origin   kit.Origin                         // of files, and of the addresses for replies
+	notified *recent.Map[string, time.Time]     // people who were told that the bot works in groups
+	talks    *recent.Map[string, string]        // message -> its conversation
+	marks    *recent.Map[string, chan struct{}] // messages with our reaction; closed when it is set
+	cards    *cards
+	ping     time.Duration // between two pings
+	quiet    time.Duration // longest silence of a connection
+	run      sync.Mutex    // one Run at a time
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{
 		Title:   "DingTalk",
@@ -82,12 +82,12 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 			Bases:  []string{o.APIBaseURL, o.OAPIBaseURL},
 			Ours:   atDingTalk,
 		},
-		told:  recent.New[string, time.Time](1000),
-		talks: recent.New[string, string](1000),
-		marks: recent.New[string, chan struct{}](1000),
-		cards: newCards(d, o, calls),
-		ping:  pingEvery,
-		quiet: silence,
+		notified: recent.New[string, time.Time](1000),
+		talks:    recent.New[string, string](1000),
+		marks:    recent.New[string, chan struct{}](1000),
+		cards:    newCards(d, o, calls),
+		ping:     pingEvery,
+		quiet:    silence,
 	}, nil
 }
 
@@ -135,7 +135,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 func (b *bot) beside(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	work.Go(func() { b.cards.finishLeft(ctx) })
+	work.Go(func() { b.cards.closeAbandoned(ctx) })
 	return func() { cancel(); work.Wait() }
 }
 

@@ -46,7 +46,7 @@ func (f *files) add(ctx context.Context, kind kit.FileKind, code, name string, o
 		f.marks = append(f.marks, lost(name, "too large"))
 		return ""
 	case err != nil:
-		f.bot.deps.Log.WarnContext(ctx, "fetch a file", "err", err)
+		f.bot.deps.Log.WarnContext(ctx, "cannot fetch a file", "err", err)
 		f.marks = append(f.marks, lost(name, "download failed"))
 		return ""
 	}
@@ -64,7 +64,7 @@ func (f *files) add(ctx context.Context, kind kit.FileKind, code, name string, o
 	return ""
 }
 
-// lost is the line that stands for a file.
+// lost returns the line that stands for a file.
 func lost(name, why string) string {
 	return fmt.Sprintf("[attachment: %s - %s]", media.FileName(name), why)
 }
@@ -129,7 +129,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 
 	kind := "file"
-	if f.Kind == kit.ImageFile && (f.MIME == "image/png" || f.MIME == "image/jpeg" || f.MIME == "image/gif" || f.MIME == "image/bmp" || f.MIME == "image/webp") {
+	if f.Kind == kit.ImageFile && showsImage(f.MIME) {
 		kind = "image"
 	}
 	id, err := b.calls.upload(ctx, kind, name, content, content.Size())
@@ -148,7 +148,16 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	return b.push(ctx, out.Route, "sampleFile", map[string]string{"mediaId": id, "fileName": name, "fileType": ext})
 }
 
-// zipped is an archive with one file.
+// showsImage reports whether DingTalk shows an image of this type in a message.
+func showsImage(mime string) bool {
+	switch mime {
+	case "image/png", "image/jpeg", "image/gif", "image/bmp", "image/webp":
+		return true
+	}
+	return false
+}
+
+// zipped returns an archive with one file.
 func zipped(name string, r io.Reader) (*io.SectionReader, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)

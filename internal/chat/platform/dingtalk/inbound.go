@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	quoteMost = 4000 // characters of a message that is answered
-	nameShown = 64   // characters of a person's name
-	tellEvery = time.Minute
+	quoteMost   = 4000 // characters of a message that is answered
+	nameShown   = 64   // characters of a person's name
+	noticeEvery = time.Minute
 
 	metaWebhook = "session_webhook"
 	metaExpires = "session_webhook_expires" // milliseconds
@@ -98,9 +98,9 @@ type receiver struct {
 	once   *kit.Once // logs trouble
 }
 
-// take holds a message and reports whether its frame may be confirmed. One that
+// receive holds a message and reports whether its frame may be confirmed. One that
 // cannot be read would come again for ever.
-func (rc *receiver) take(ctx context.Context, f frame) bool {
+func (rc *receiver) receive(ctx context.Context, f frame) bool {
 	var m message
 	if err := json.Unmarshal([]byte(f.Data), &m); err != nil {
 		rc.once.Warn(ctx, "message", "a message of DingTalk cannot be read", "err", err)
@@ -125,7 +125,7 @@ func (m *message) ownStaff() bool {
 	return m.StaffID != "" && !foreign && !strings.HasPrefix(m.StaffID, "$:")
 }
 
-// visitor is who wrote. False: nothing says who.
+// visitor returns who wrote. False: nothing says who.
 func (rc *receiver) visitor(m *message) (v access.Visitor, ok bool) {
 	v.Route = bus.Route{Channel: rc.bot.deps.Name, MessageID: m.ID}
 	if m.ownStaff() {
@@ -189,10 +189,10 @@ func (rc *receiver) handle(ctx context.Context, m message) error {
 // decline tells a person that the bot works in groups, now and then.
 func (rc *receiver) decline(ctx context.Context, v access.Visitor, meta map[string]string) {
 	who, now := v.IDs[0], rc.bot.deps.Now()
-	if last, ok := rc.bot.told.Get(who); ok && now.Sub(last) < tellEvery {
+	if last, ok := rc.bot.notified.Get(who); ok && now.Sub(last) < noticeEvery {
 		return
 	}
-	rc.bot.told.Put(who, now)
+	rc.bot.notified.Put(who, now)
 	language := or(string(rc.bot.o.Language), phrase.Chinese)
 	words := phrase.In(language, "I only work in group chats. Please mention me there.")
 	if _, err := rc.bot.Send(ctx, bus.Outbound{Kind: bus.Notice, Route: v.Route, Text: words, Plain: true, Meta: meta}); err != nil {
@@ -228,7 +228,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 	return typed, quotes, files.media
 }
 
-// words are those of a message, with its files fetched; own says that its sender
+// words returns those of a message, with its files fetched; own says that its sender
 // wrote them.
 func (rc *receiver) words(ctx context.Context, files *files, kind string, c content, own bool) string {
 	switch kind {
@@ -252,7 +252,7 @@ func (rc *receiver) words(ctx context.Context, files *files, kind string, c cont
 	return ""
 }
 
-// rich is the text of a rich text.
+// rich returns the text of a rich text.
 func (rc *receiver) rich(ctx context.Context, files *files, list []piece, own bool) string {
 	var b strings.Builder
 	for _, p := range list {

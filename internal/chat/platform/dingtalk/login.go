@@ -63,7 +63,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	return chat.Result{Identity: s.made.ID, Patch: o.patch(s.made)}, nil
 }
 
-// patch is what a new app means for the section. It may be one of another
+// patch returns what a new app means for the section. It may be one of another
 // organisation, where the same ids are those of other people.
 func (o *options) patch(made registration) map[string]any {
 	patch := map[string]any{"enabled": true, "clientId": made.ID, "clientSecret": made.Secret}

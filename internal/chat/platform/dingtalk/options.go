@@ -38,7 +38,13 @@ type options struct {
 }
 
 func defaults() *options {
-	return &options{Reaction: "🤔思考中", CardContentKey: "content", LoginSource: "nanobot", APIBaseURL: apiBase, OAPIBaseURL: oapiBase}
+	return &options{
+		Reaction:       "🤔思考中",
+		CardContentKey: "content",
+		LoginSource:    "nanobot",
+		APIBaseURL:     apiBase,
+		OAPIBaseURL:    oapiBase,
+	}
 }
 
 func decode(section json.RawMessage) (*options, error) {
@@ -84,7 +90,7 @@ func web(address string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// caps are the limits of the platform.
+// caps returns the limits of the platform.
 func (o *options) caps() chat.Caps {
 	c := chat.Caps{
 		MaxChars: maxText,
@@ -97,7 +103,9 @@ func (o *options) caps() chat.Caps {
 		Group: isGroup,
 	}
 	if o.CardTemplateID != "" {
-		c.EditEvery, c.GroupEditEvery, c.OneMessage = cardEvery, cardEvery, true
+		c.EditEvery = cardEvery
+		c.GroupEditEvery = cardEvery
+		c.OneMessage = true
 		c.Rate.Edit = chat.Limit{Count: cardEdits, Per: time.Second}
 	}
 	return c

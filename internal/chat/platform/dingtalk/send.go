@@ -22,7 +22,7 @@ const (
 )
 
 // Send implements chat.Channel. An answer goes by the session webhook of the
-// message, which needs no permission and mentions the person; all else by the API.
+// message, which does not need a permission and mentions the person; all else by the API.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if strings.TrimSpace(strings.TrimPrefix(out.Route.ChatID, groupPrefix)) == "" {
 		return "", chat.Permanent(fmt.Errorf("%q is not a chat of DingTalk: use the id of a person, or group: and the id of a conversation", out.Route.ChatID))
@@ -53,7 +53,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	return b.push(ctx, out.Route, "sampleMarkdown", map[string]string{"title": title(words), "text": words})
 }
 
-// webhook is the address that a message is answered at, "" if there is none that
+// webhook returns the address that a message is answered at, "" if there is none that
 // is good for long enough.
 func (b *bot) webhook(out bus.Outbound) string {
 	address := out.Meta[metaWebhook]
@@ -110,7 +110,7 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 	return a.Key, nil
 }
 
-// render is the text of a message, and whether it is sent without markup: because
+// render returns the text of a message, and whether it is sent without markup: because
 // it has none, or because DingTalk would load its pictures, and what is in such
 // an address would leave without a click.
 func render(out bus.Outbound) (plain bool, words string) {
@@ -152,7 +152,7 @@ func separator(line string) bool {
 	return strings.Contains(line, "|") && strings.Contains(line, "---") && strings.Trim(line, "|-: ") == ""
 }
 
-// title is what a phone shows of a message: its first line without markup.
+// title returns what a phone shows of a message: its first line without markup.
 func title(s string) string {
 	for line := range strings.Lines(s) {
 		if words := strings.TrimSpace(strings.Trim(strings.TrimSpace(line), "#*>`|-_ ")); words != "" && !strings.HasPrefix(words, "@") {

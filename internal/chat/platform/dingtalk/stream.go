@@ -65,7 +65,7 @@ func (s *stream) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) 
 	case f.Type == "SYSTEM":
 		return s.confirm(ctx, c, f, codeOK, f.Data)
 	case f.Type == "CALLBACK" && f.Headers.Topic == messageTopic:
-		if s.rc.take(ctx, f) {
+		if s.rc.receive(ctx, f) {
 			return s.confirm(ctx, c, f, codeOK, `{"response":"OK"}`)
 		}
 		return nil

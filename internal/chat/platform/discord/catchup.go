@@ -49,7 +49,7 @@ func (p *progress) begin(ctx context.Context, d chat.Deps, bot string) (last uin
 	}
 	if p.last == 0 { // the first session ever: what is written from now on counts
 		p.last = snowflake(d.Now())
-		p.note(ctx)
+		p.advance(ctx)
 		return 0, nil, nil
 	}
 	direct = slices.DeleteFunc(p.cursors.Chats(), func(s string) bool { return number(s) == 0 })
@@ -61,13 +61,13 @@ func (p *progress) saw(ctx context.Context, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = max(p.last, number(id))
-	p.note(ctx)
+	p.advance(ctx)
 }
 
-// note moves the cursor. The lock is held.
-func (p *progress) note(ctx context.Context) {
+// advance moves the cursor. The lock is held.
+func (p *progress) advance(ctx context.Context) {
 	if p.cursors != nil && p.reading == 0 && p.last > 0 {
-		p.keep(ctx, allChats, strconv.FormatUint(p.last, 10))
+		p.setCursor(ctx, allChats, strconv.FormatUint(p.last, 10))
 	}
 }
 
@@ -76,19 +76,19 @@ func (p *progress) direct(ctx context.Context, chatID, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cursors != nil {
-		p.keep(ctx, chatID, message)
+		p.setCursor(ctx, chatID, message)
 	}
 }
 
-// keep notes a cursor. The lock is held.
-func (p *progress) keep(ctx context.Context, chatID, at string) {
+// setCursor stores how far a chat was read. The lock is held.
+func (p *progress) setCursor(ctx context.Context, chatID, at string) {
 	if err := p.cursors.Set(chatID, at); err != nil { // what is read again is known by its ids
-		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
+		p.log.WarnContext(ctx, "cannot save how far was read", "err", err)
 	}
 }
 
-// knows reports whether there is a cursor.
-func (p *progress) knows(key string) bool {
+// hasCursor reports whether there is a cursor.
+func (p *progress) hasCursor(key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cursors == nil || p.cursors.Get(key) != ""
@@ -101,7 +101,7 @@ func (p *progress) done(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reading--
-	p.note(ctx)
+	p.advance(ctx)
 }
 
 // flush writes the cursors at the end of a run.
@@ -112,7 +112,7 @@ func (p *progress) flush(ctx context.Context) {
 		return
 	}
 	if err := p.cursors.Flush(); err != nil {
-		p.log.WarnContext(ctx, "how far was read cannot be noted", "err", err)
+		p.log.WarnContext(ctx, "cannot save how far was read", "err", err)
 	}
 }
 
@@ -197,7 +197,7 @@ func (rc *receiver) began(ctx context.Context, bot string, guilds []string) erro
 func (rc *receiver) openDirect(ctx context.Context) {
 	people := slices.DeleteFunc(slices.Concat(rc.bot.o.Owners, rc.bot.o.AllowFrom), func(s string) bool { return number(s) == 0 })
 	for _, id := range people[:min(len(people), openMost)] {
-		if rc.read.knows(personMark + id) {
+		if rc.read.hasCursor(personMark + id) {
 			continue
 		}
 		to, err := rc.bot.directChat(ctx, id)
@@ -210,7 +210,7 @@ func (rc *receiver) openDirect(ctx context.Context) {
 	}
 }
 
-// from is where reading begins: where it ended, but not longer ago than the
+// from returns where reading begins: where it ended, but not longer ago than the
 // settings say. 0: nothing is read.
 func (rc *receiver) from(last uint64) uint64 {
 	const slack = 5000 << 22 // five seconds: numbers of different channels may be out of order

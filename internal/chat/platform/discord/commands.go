@@ -41,7 +41,7 @@ const (
 	textOption = 3
 )
 
-// commandList is the menu. Names that Discord does not allow are left out; they
+// commandList returns the menu. Names that Discord does not allow are left out; they
 // still work when typed.
 func (b *bot) commandList() []slash {
 	list := []slash{}
@@ -50,7 +50,13 @@ func (b *bot) commandList() []slash {
 		if name == "" || about == "" || len(list) == commandsMost {
 			continue
 		}
-		s := slash{Name: name, Type: chatInput, About: text.Ellipsis(about, aboutMost), Contexts: []int{0, 1}, Installs: []int{0}}
+		s := slash{
+			Name:     name,
+			Type:     chatInput,
+			About:    text.Ellipsis(about, aboutMost),
+			Contexts: []int{0, 1},
+			Installs: []int{0},
+		}
 		if c.Args != "" {
 			s.Options = []slashOption{{
 				Type: textOption, Name: optionName(c.Args), About: text.Ellipsis(c.Args, aboutMost), Required: strings.HasPrefix(c.Args, "<"),
@@ -61,7 +67,7 @@ func (b *bot) commandList() []slash {
 	return list
 }
 
-// optionName is the first word of a hint such as "[preset|model]". A hint of
+// optionName returns the first word of a hint such as "[preset|model]". A hint of
 // several words, such as "[keep|drop ID]", does not begin with a name.
 func optionName(args string) string {
 	if strings.Contains(args, " ") {
@@ -77,7 +83,7 @@ func optionName(args string) string {
 	return word[:min(len(word), nameMost)]
 }
 
-// menuName is a command's name as Discord allows it, "" if it cannot be.
+// menuName returns a command's name as Discord allows it, "" if it cannot be.
 func menuName(name string) string {
 	name = strings.ToLower(name)
 	for _, r := range name {
@@ -91,7 +97,7 @@ func menuName(name string) string {
 	return name
 }
 
-// commandName is a command of ours by the name that Discord sends.
+// commandName returns a command of ours by the name that Discord sends.
 func (b *bot) commandName(name string) string {
 	for _, c := range b.deps.Commands {
 		if menuName(c.Name) == name {
@@ -117,7 +123,7 @@ func (rc *receiver) register(ctx context.Context, app string) {
 		Commands string `json:"commands"` // what was registered, as a hash
 	}
 	if err := b.deps.State.Load(&facts); err != nil {
-		b.deps.Log.WarnContext(ctx, "read the state of the channel", "err", err)
+		b.deps.Log.WarnContext(ctx, "cannot read the state of the channel", "err", err)
 	}
 	if facts.Bot == app && facts.Commands == hash {
 		return
@@ -131,6 +137,6 @@ func (rc *receiver) register(ctx context.Context, app string) {
 	}
 	facts.Bot, facts.Commands = app, hash
 	if err := b.deps.State.Save(facts); err != nil {
-		b.deps.Log.WarnContext(ctx, "save the state of the channel", "err", err)
+		b.deps.Log.WarnContext(ctx, "cannot save the state of the channel", "err", err)
 	}
 }

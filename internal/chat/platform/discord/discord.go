@@ -39,7 +39,7 @@ type bot struct {
 	run    sync.Mutex // one Run at a time
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{Title: "Discord", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }

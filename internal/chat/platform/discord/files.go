@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
-// kind is the word of the marker of a file.
+// kind returns the word of the marker of a file.
 func (a attachment) kind(m *message) kit.FileKind {
 	if m.Flags&flagVoice != 0 {
 		return kit.VoiceFile
@@ -35,7 +35,7 @@ func (b *bot) add(ctx context.Context, files *kit.Files, m *message, own bool) {
 	for _, a := range m.Attachments {
 		r := kit.Received{Kind: a.kind(m), Name: cmp.Or(a.Filename, a.ID), Size: a.Size, Again: true}
 		if r.Kind == kit.VoiceFile && !own {
-			r.Kind = kit.AudioFile // anybody's words
+			r.Kind = kit.AudioFile // it may hold the words of any speaker
 		}
 		r.Open = func(ctx context.Context) (io.ReadCloser, error) { return origin.Open(ctx, b.deps, a.URL) }
 		files.Add(ctx, r)

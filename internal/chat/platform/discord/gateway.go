@@ -58,7 +58,7 @@ type gateway struct {
 
 	session string // "": none that can be resumed
 	again   string // address to resume at
-	said    bool   // the server said hello on this connection
+	greeted bool   // the server said hello on this connection
 	seq     atomic.Int64
 	waiting atomic.Bool // a heartbeat was not answered yet
 }
@@ -71,7 +71,7 @@ var (
 
 // dial names the address of the gateway.
 func (g *gateway) dial(ctx context.Context) (socket.Target, error) {
-	g.said = false
+	g.greeted = false
 	g.waiting.Store(false)
 	address := g.again
 	if g.session == "" || address == "" {
@@ -126,7 +126,7 @@ func (g *gateway) open(ctx context.Context, c *socket.Conn) error {
 	if json.Unmarshal(raw.Data, &f) != nil || f.Op != opHello || json.Unmarshal(f.Data, &hello) != nil || hello.Every < 1 {
 		return errors.New("the gateway did not say hello")
 	}
-	g.said = true
+	g.greeted = true
 	every := time.Duration(hello.Every) * time.Millisecond
 	c.Heartbeat(ctx, rand.N(every), every, func(ctx context.Context) error { return g.beat(ctx, c) }) //nolint:gosec // only spreads load
 
@@ -224,12 +224,12 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 		}
 	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE":
 		if v, ok := decodeEvent[place](ctx, g, f); ok && v.ID != "" {
-			p.put(v)
+			p.store(v)
 		}
 	case "THREAD_LIST_SYNC":
 		if v, ok := decodeEvent[guild](ctx, g, f); ok {
 			for _, t := range v.Threads {
-				p.put(t)
+				p.store(t)
 			}
 		}
 	case "CHANNEL_DELETE", "THREAD_DELETE":
@@ -238,7 +238,7 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 		}
 	case "MESSAGE_CREATE", "MESSAGE_UPDATE":
 		if v, ok := decodeEvent[message](ctx, g, f); ok {
-			g.rc.take(ctx, &v, f.Kind == "MESSAGE_UPDATE")
+			g.rc.receive(ctx, &v, f.Kind == "MESSAGE_UPDATE")
 		}
 	case "INTERACTION_CREATE":
 		if v, ok := decodeEvent[interaction](ctx, g, f); ok {
@@ -289,7 +289,7 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 
 // lost decides how to go on after a connection.
 func (g *gateway) lost(err error) error {
-	if !g.said {
+	if !g.greeted {
 		g.again = "" // the next one asks for the address
 	}
 	name := g.bot.deps.Name

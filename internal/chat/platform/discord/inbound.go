@@ -56,9 +56,9 @@ type receiver struct {
 	chatter atomic.Int64
 }
 
-// take accepts a message from the gateway without waiting for anything but the
+// receive accepts a message from the gateway without waiting for anything but the
 // disk. What is for others is kept in memory only.
-func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
+func (rc *receiver) receive(ctx context.Context, m *message, changed bool) {
 	if changed && (!rc.bot.o.EditedMessages || m.Edited == "") || !rc.concerns(m) {
 		return
 	}
@@ -84,7 +84,7 @@ func (rc *receiver) take(ctx context.Context, m *message, changed bool) {
 }
 
 // concerns reports whether a message says something to a bot: not our own, not
-// one of a machine, and neither a note that somebody joined nor a pin.
+// one of a machine, and neither a note that a member joined nor a pin.
 func (rc *receiver) concerns(m *message) bool {
 	me := rc.bot.me.Load()
 	return me != nil && m.ID != "" && m.ChannelID != "" && m.Author != nil && m.Author.ID != "" && m.Author.ID != me.ID &&
@@ -104,7 +104,9 @@ func (rc *receiver) forUs(m *message) bool {
 	if c, ok := rc.bot.places.known.Get(m.ChannelID); ok && m.GuildID != "" && !rc.bot.o.answersIn(rc.bot.routeIn(c)) {
 		return false
 	}
-	return m.GuildID == "" || policy != "" && policy != access.Mention || rc.named(m) || m.Reference != nil && m.Reference.Type != forwarding
+	allMessages := policy != "" && policy != access.Mention
+	reply := m.Reference != nil && m.Reference.Type != forwarding
+	return m.GuildID == "" || allMessages || rc.named(m) || reply
 }
 
 // named reports whether a message names the bot or its role.
@@ -148,7 +150,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	return nil
 }
 
-// visitor is who wrote, or used a command or a button.
+// visitor returns who wrote, or used a command or a button.
 func (rc *receiver) visitor(route bus.Route, guild string, who *user, nick string) access.Visitor {
 	v := access.Visitor{IDs: []string{who.ID}, Name: shownName(who, nick), Direct: guild == "", Route: route}
 	if who.unique() {
@@ -274,7 +276,7 @@ func (rc *receiver) ours(m *message) bool {
 
 func (rc *receiver) answersUs(m *message) bool { return m.Type == typeReply && rc.ours(m.Referenced) }
 
-// words is the text of a message without the mention that only says that the
+// words returns the text of a message without the mention that only says that the
 // bot is meant, and with the user names of others for their numbers.
 func (rc *receiver) words(m *message) string {
 	s := m.Content
@@ -296,7 +298,7 @@ func (rc *receiver) words(m *message) string {
 	return strings.TrimSpace(text.Valid(strings.NewReplacer(pairs...).Replace(s)))
 }
 
-// notes are the parts of a message that are neither text nor files.
+// notes returns the parts of a message that are neither text nor files.
 func (m *message) notes() []string {
 	var out []string
 	for _, s := range m.Stickers {
@@ -312,7 +314,7 @@ func (m *message) notes() []string {
 	return out
 }
 
-// overheard is what others say of a message that is not for us: its words, and
+// overheard returns what others say of a message that is not for us: its words, and
 // what kinds of files are in it. Nothing is fetched.
 func (rc *receiver) overheard(m *message) string {
 	var out []string
@@ -352,7 +354,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 	rc.bot.add(ctx, files, m, typed)
 	lines = append(lines, files.Spoken...)
 	quotes = append(quotes, files.Quotes()...)
-	if len(lines)+len(quotes) == 0 { // only our name: somebody waits for an answer
+	if len(lines)+len(quotes) == 0 { // only our name: the sender waits for an answer
 		lines = append(lines, "[empty message]")
 	}
 	if !v.Direct && (len(lines) == 0 || !strings.HasPrefix(lines[0], "/")) {

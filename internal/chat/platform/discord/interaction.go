@@ -67,7 +67,7 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 		return
 	}
 	if err := rc.in.Hold(ctx, i.ChannelID, "i"+i.ID, event{Interaction: i}); err != nil {
-		rc.trouble.Warn(ctx, "hold interaction", "a command cannot be held", "err", err)
+		rc.trouble.Warn(ctx, "cannot hold an interaction", "a command cannot be held", "err", err)
 		rc.side.Go(func() {
 			rc.reply(ctx, i, token, phrase.In(rc.language(i), "I have too much to do right now. Please try again in a minute."))
 		})
@@ -82,7 +82,7 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 	})
 }
 
-// language is the one of the person who used a command or a button.
+// language returns the one of the person who used a command or a button.
 func (rc *receiver) language(i *interaction) string {
 	return cmp.Or(string(rc.bot.o.Language), phrase.Language(i.Locale))
 }
@@ -188,7 +188,7 @@ func (rc *receiver) tapped(ctx context.Context, i *interaction) error {
 	return nil
 }
 
-// button is the one that an interaction names, if its message has such a one.
+// button returns the one that an interaction names, if its message has such a one.
 func (i *interaction) button() (component, bool) {
 	if i.Message == nil {
 		return component{}, false
@@ -203,7 +203,7 @@ func (i *interaction) button() (component, bool) {
 	return component{}, false
 }
 
-// question is the id of the question that a button answers, "" if it answers
+// question returns the id of the question that a button answers, "" if it answers
 // none.
 func (c component) question() string {
 	data, ok := strings.CutPrefix(c.CustomID, askMark)
@@ -216,7 +216,7 @@ func (c component) question() string {
 	return ""
 }
 
-// buttons are the answers to a question, five in a row. If one does not fit on a
+// buttons returns the answers to a question, five in a row. If one does not fit on a
 // button, the buttons have numbers and the text lists the answers.
 func buttons(out bus.Outbound) (rows []component, list string) {
 	q := out.Question
@@ -242,7 +242,7 @@ func buttons(out bus.Outbound) (rows []component, list string) {
 	return rows, list
 }
 
-// replied is the answer that a message gives by being a reply to a question.
+// replied returns the answer that a message gives by being a reply to a question.
 // Only a short word that was typed counts, and only in a message without
 // anything else.
 func (rc *receiver) replied(m *message, edited bool) *bus.Answer {
@@ -258,7 +258,7 @@ func (rc *receiver) replied(m *message, edited bool) *bus.Answer {
 	return &bus.Answer{QuestionID: q.ID, Option: word}
 }
 
-// question is what a message of ours asks, as far as it shows: by its buttons
+// question returns what a message of ours asks, as far as it shows: by its buttons
 // or by its last line.
 func (m *message) question() (q bus.Question) {
 	for _, row := range m.Components {

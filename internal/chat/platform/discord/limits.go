@@ -70,8 +70,8 @@ func (l *limits) spend(name, major string) (time.Duration, error) {
 	return 0, nil
 }
 
-// learn reads what an answer says about its bucket.
-func (l *limits) learn(name, major string, h http.Header) {
+// record stores what an answer says about its bucket.
+func (l *limits) record(name, major string, h http.Header) {
 	id := h.Get("X-RateLimit-Bucket")
 	left, err := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
 	seconds, err2 := strconv.ParseFloat(h.Get("X-RateLimit-Reset-After"), 64)

@@ -73,13 +73,13 @@ func (o *options) Check() error {
 	return nil
 }
 
-// workingDelay is how long a message is worked on before that is shown. A signal
+// workingDelay returns how long a message is worked on before that is shown. A signal
 // has ten seconds.
 func (o *options) workingDelay() time.Duration {
 	return time.Duration(min(max(o.WorkingEmojiDelay, 0), 8) * float64(time.Second))
 }
 
-// proxy is the address of the proxy with its credentials.
+// proxy returns the address of the proxy with its credentials.
 func (o *options) proxy() string {
 	if o.ProxyUsername == "" || o.Proxy == "" {
 		return o.Proxy
@@ -92,7 +92,7 @@ func (o *options) proxy() string {
 	return u.String()
 }
 
-// rules are those of allowChannels, and that people have names besides their ids.
+// rules returns those of allowChannels, and that people have names besides their ids.
 func (o *options) rules() access.Rules {
 	r := access.Rules{Entries: access.ReadNames(access.Digits)}
 	if len(o.AllowChannels) > 0 {
@@ -116,7 +116,7 @@ func (o *options) answersIn(r bus.Route) bool {
 		(o.GroupPolicy != access.Allowlist || slices.Contains(o.GroupAllowFrom, r.ChatID))
 }
 
-// caps are the limits of the platform. The margin to 2000 is for escapes.
+// caps returns the limits of the platform. The margin to 2000 is for escapes.
 func (o *options) caps() chat.Caps {
 	c := chat.Caps{
 		MaxChars: 1900, Unit: markdown.UTF16,

@@ -41,7 +41,7 @@ func (p *places) enter(g guild, me *user) {
 	for _, list := range [][]place{g.Channels, g.Threads} {
 		for _, c := range list {
 			c.GuildID = g.ID
-			p.put(c)
+			p.store(c)
 		}
 	}
 	p.mu.Lock()
@@ -54,7 +54,7 @@ func (p *places) enter(g guild, me *user) {
 	}
 }
 
-func (p *places) put(c place) {
+func (p *places) store(c place) {
 	p.drop(c.ID)
 	p.known.Put(c.ID, c)
 	if c.readable() && c.Name != "" {
@@ -77,7 +77,7 @@ func (p *places) drop(id string) {
 	}
 }
 
-// called are the channels and threads of a name.
+// called returns the channels and threads of a name.
 func (p *places) called(name string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *places) role(guild string) string {
 	return p.roles[guild]
 }
 
-// upload is the size of a file that can be sent to a place.
+// upload returns the size of a file that can be sent to a place.
 func (p *places) upload(id string) int64 {
 	c, _ := p.known.Get(id)
 	p.mu.Lock()
@@ -104,7 +104,7 @@ func (p *places) upload(id string) int64 {
 	return maxUpload
 }
 
-// find is a channel or a thread, which is asked for if it is not known.
+// find returns a channel or a thread, which is asked for if it is not known.
 func (b *bot) find(ctx context.Context, id string) (place, error) {
 	if c, ok := b.places.known.Get(id); ok {
 		return c, nil
@@ -113,11 +113,11 @@ func (b *bot) find(ctx context.Context, id string) (place, error) {
 	if err := b.calls.do(ctx, call{method: http.MethodGet, path: "/channels/" + id, patience: 10 * time.Second}, &c); err != nil {
 		return place{}, err
 	}
-	b.places.put(c)
+	b.places.store(c)
 	return c, nil
 }
 
-// route is where a message of a channel belongs: a thread is part of its channel.
+// route returns where a message of a channel belongs: a thread is part of its channel.
 // A place that may not be looked at is a channel.
 func (b *bot) route(ctx context.Context, guild, id string) (bus.Route, error) {
 	r := bus.Route{Channel: b.deps.Name, ChatID: id}
@@ -134,7 +134,7 @@ func (b *bot) route(ctx context.Context, guild, id string) (bus.Route, error) {
 	return b.routeIn(c), nil
 }
 
-// routeIn is the route of a place that is known.
+// routeIn returns the route of a place that is known.
 func (b *bot) routeIn(c place) bus.Route {
 	if c.thread() && c.ParentID != "" {
 		return bus.Route{Channel: b.deps.Name, ChatID: c.ParentID, ThreadID: c.ID}
@@ -144,7 +144,7 @@ func (b *bot) routeIn(c place) bus.Route {
 
 // Address implements chat.Addresser: a target is the id of a channel, a thread
 // or a person, the name of a channel such as #general, or the user name of
-// somebody who wrote to us, such as @ann.
+// a person who wrote to us, such as @ann.
 func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	target = strings.TrimSpace(target)
 	if name, ok := strings.CutPrefix(target, "#"); ok {
@@ -177,7 +177,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	return b.route(ctx, target, target)
 }
 
-// directChat is the chat with a person.
+// directChat returns the chat with a person.
 func (b *bot) directChat(ctx context.Context, person string) (bus.Route, error) {
 	var c place
 	err := b.calls.do(ctx, call{method: http.MethodPost, path: "/users/@me/channels", body: map[string]string{"recipient_id": person}, patience: 10 * time.Second}, &c)

@@ -7,7 +7,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
-// render is the text of a message in Discord's Markdown, with lines that follow
+// render returns the text of a message in Discord's Markdown, with lines that follow
 // it. A text that escapes or tables make too long is sent as the model wrote it.
 func render(out bus.Outbound, list string) string {
 	source := out.Text + list

@@ -114,7 +114,7 @@ func classify(err error) error {
 	return err
 }
 
-// form is a path without what differs from call to call, and the channel, which
+// form returns a path without what differs from call to call, and the channel, which
 // buckets are kept for.
 func form(path string) (string, string) {
 	path, _, _ = strings.Cut(path, "?")
@@ -166,7 +166,7 @@ func (c *client) once(ctx context.Context, k call, name, major string, result an
 	}
 	a, err := c.rest.Ask(ctx, kit.Call{Method: k.method, Path: k.path, Name: name, Body: k.encode(), Within: limit})
 	if a.Header != nil {
-		c.limits.learn(name, major, a.Header)
+		c.limits.record(name, major, a.Header)
 	}
 	if e := refusal(err); e != nil {
 		c.limits.count(e)

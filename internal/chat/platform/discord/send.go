@@ -37,13 +37,19 @@ type mentions struct {
 	Replied bool     `json:"replied_user"`
 }
 
-// noMentions keeps a text from notifying anybody, whatever the model wrote.
+// noMentions keeps a text from notifying people, whatever the model wrote.
 func noMentions() mentions { return mentions{Parse: []string{}} }
 
 // Send implements chat.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	rows, list := buttons(out)
-	m := outgoing{Content: render(out, list), Mentions: noMentions(), Flags: flagNoEmbeds, Components: rows, Reference: b.reference(out)}
+	m := outgoing{
+		Content:    render(out, list),
+		Mentions:   noMentions(),
+		Flags:      flagNoEmbeds,
+		Components: rows,
+		Reference:  b.reference(out),
+	}
 	if quiet(out.Kind) {
 		m.Flags |= flagSilent
 	}
@@ -83,18 +89,18 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	return sent, nil
 }
 
-// nonce is a key in the form of Discord: 25 characters at most.
+// nonce returns a key in the form of Discord: 25 characters at most.
 func nonce(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// quiet are the kinds nobody's phone should ring for.
+// quiet reports whether a kind should not make phones ring.
 func quiet(k bus.Kind) bool {
 	return k == bus.Progress || k == bus.ToolHint || k == bus.Notice || k == bus.Reasoning
 }
 
-// reference is the message that an answer refers to. In servers that is the one
+// reference returns the message that an answer refers to. In servers that is the one
 // it answers, of the first part; elsewhere only one that is named on purpose.
 func (b *bot) reference(out bus.Outbound) *reference {
 	id := out.ReplyTo
@@ -159,7 +165,7 @@ func (b *bot) post(ctx context.Context, to string, m outgoing, files []*kit.Atta
 	return sent.ID, err
 }
 
-// target is the channel or thread of a route.
+// target returns the channel or thread of a route.
 func target(r bus.Route) string {
 	if r.ThreadID != "" {
 		return r.ThreadID
@@ -264,7 +270,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	return err
 }
 
-// markOf is the mark of a message, and whether it was known before.
+// markOf returns the mark of a message, and whether it was known before.
 func (b *bot) markOf(message string) (m *mark, known bool) {
 	if m, known = b.marks.Get(message); !known {
 		m = &mark{}

@@ -10,7 +10,7 @@ import (
 // epoch is when the numbers of Discord begin, in milliseconds.
 const epoch = 1420070400000
 
-// snowflake is an id of something that happened at a time, smaller than all ids
+// snowflake returns an id of something that happened at a time, smaller than all ids
 // of that millisecond.
 func snowflake(t time.Time) uint64 {
 	if ms := t.UnixMilli() - epoch; ms > 0 {
@@ -19,7 +19,7 @@ func snowflake(t time.Time) uint64 {
 	return 0
 }
 
-// number is an id as a number, 0 if it is none.
+// number returns an id as a number, 0 if it is none.
 func number(id string) uint64 {
 	n, err := strconv.ParseUint(id, 10, 64)
 	if err != nil {
@@ -47,11 +47,11 @@ type user struct {
 	GlobalName string `json:"global_name,omitempty"`
 	Bot        bool   `json:"bot,omitempty"`
 	// Discriminator follows the names of bots and of people who have not chosen a
-	// name of the new kind: "0" if the name is nobody else's.
+	// name of the new kind: "0" if no other person has the name.
 	Discriminator string `json:"discriminator,omitempty"`
 }
 
-// unique reports whether nobody else has the same user name now.
+// unique reports whether no other person has the same user name now.
 func (u *user) unique() bool {
 	return u.Username != "" && !u.Bot && (u.Discriminator == "" || u.Discriminator == "0")
 }
@@ -61,7 +61,7 @@ type member struct {
 	Nick string `json:"nick,omitempty"`
 }
 
-// nick is the name of somebody in a server, "" if they have none there.
+// nick returns the name of a person in a server, "" if they have none there.
 func (m *member) nick() string {
 	if m == nil {
 		return ""
@@ -175,7 +175,7 @@ type option struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// text is the value as a person typed it.
+// text returns the value as a person typed it.
 func (o option) text() string {
 	var s string
 	if json.Unmarshal(o.Value, &s) == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // awayNotice reports whether a mail is an automatic reply by its subject: some
-// programs that say that somebody is away mark their mails in no other way.
+// programs that say that their owner is away mark their mails in no other way.
 // Before is the subject of the last mail of the same sender, "" if none is known.
 //
 // People write about absences as well, so only the forms count that programs
@@ -34,14 +34,16 @@ func awayNotice(l letter, before string) bool {
 		if !ok {
 			continue
 		}
-		if program || l.answers != "" || len(l.refs) > 0 || stem(about) != about || before != "" && stem(about) == fold(stem(before)) {
+		answersMail := l.answers != "" || len(l.refs) > 0 || stem(about) != about
+		ourSubject := before != "" && stem(about) == fold(stem(before))
+		if program || answersMail || ourSubject {
 			return true
 		}
 	}
 	return false
 }
 
-// afterMark is what stands behind the mark that divides a phrase from a subject.
+// afterMark returns what stands behind the mark that divides a phrase from a subject.
 func afterMark(s string) (string, bool) {
 	for _, mark := range []string{":", "：", "-", "–", "—", "|"} {
 		if rest, ok := strings.CutPrefix(s, mark); ok {
@@ -51,7 +53,7 @@ func afterMark(s string) (string, bool) {
 	return "", false
 }
 
-// stem is a subject without the words that say that it is an answer, in the
+// stem returns a subject without the words that say that it is an answer, in the
 // languages of common programs.
 func stem(subject string) string {
 	for range 10 {
@@ -73,14 +75,14 @@ func cutColon(s string) (before, after string, ok bool) {
 	return strings.TrimSpace(s[:i]), strings.TrimLeft(s[i:], ":："), true
 }
 
-// fold is a text as phrases are compared: in small letters, with single spaces,
+// fold returns a text as phrases are compared: in small letters, with single spaces,
 // one kind of apostrophe and composed accents.
 func fold(s string) string {
 	s = strings.NewReplacer("’", "'", "_", " ").Replace(norm.NFC.String(strings.ToLower(s)))
 	return strings.Join(strings.FieldsFunc(s, unicode.IsSpace), " ")
 }
 
-// awayPhrases are what such subjects begin with. True are those that only
+// awayPhrases returns what such subjects begin with. True are those that only
 // programs use.
 func awayPhrases() map[string]bool {
 	return map[string]bool{

@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
-// codepage is the encoding that mails call by a name; nil is UTF-8 or unknown.
+// codepage returns the encoding that mails call by a name; nil is UTF-8 or unknown.
 func codepage(name string) encoding.Encoding {
 	if strings.EqualFold(strings.Trim(name, " \"'"), "utf-16") { // as the standard has it
 		return unicode.UTF16(unicode.BigEndian, unicode.UseBOM)

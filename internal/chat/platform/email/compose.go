@@ -53,7 +53,7 @@ type envelope struct {
 	auto     string
 }
 
-// messageID is the same for the same message, so that one that had to be sent
+// messageID returns the same for the same message, so that one that had to be sent
 // twice is shown once by those who look.
 func messageID(out bus.Outbound, host string) string {
 	key := out.ID
@@ -68,7 +68,7 @@ func messageID(out bus.Outbound, host string) string {
 	return "<" + mark + hex.EncodeToString(sum[:16]) + "@" + host + ">"
 }
 
-// answerSubject is the subject of an answer, without a second prefix.
+// answerSubject returns the subject of an answer, without a second prefix.
 func answerSubject(prefix, subject string) string {
 	lower := strings.ToLower(subject)
 	for _, known := range []string{prefix, "re:", "aw:", "sv:", "antw:", "回复:", "回复：", "答复:"} {

@@ -7,7 +7,7 @@
 // place in the mailbox is saved, then the mail is flagged. What is left to do
 // on the server when we are interrupted is saved too and done later.
 //
-// Anybody can write any address into From. A mail whose sender the receiving
+// Every sender can write any address into From. A mail whose sender the receiving
 // server, or a signature that we check, vouches for belongs to the
 // conversation with that sender. Any other mail is answered in a conversation
 // of its own, marked as untrusted, so that it can neither act for the owner
@@ -58,9 +58,16 @@ type post struct {
 	welcome atomic.Bool // the server has let us in before
 }
 
-// Driver is the platform. It is quiet: nobody wants a letter per tool call.
+// Driver returns the platform. It is quiet: people do not want a letter per tool call.
 func Driver() chat.Driver {
-	return chat.Driver{Title: "E-mail", Aliases: []string{"mail", "e-mail"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe, Quiet: true}
+	return chat.Driver{
+		Title:   "E-mail",
+		Aliases: []string{"mail", "e-mail"},
+		Options: func() any { return defaults() },
+		New:     newChannel,
+		Probe:   probe,
+		Quiet:   true,
+	}
 }
 
 // newChannel is newPost for the contract.
@@ -135,7 +142,7 @@ func (p *post) Run(ctx context.Context, submit chat.Submit) error {
 	}
 }
 
-// session is the life of one connection. Good means that mail was looked for
+// session returns the life of one connection. Good means that mail was looked for
 // at least once.
 func (p *post) session(ctx context.Context, submit chat.Submit) (good bool, err error) {
 	m, err := p.connect(ctx)

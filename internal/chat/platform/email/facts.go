@@ -16,7 +16,7 @@ const (
 	maxRefs    = 50 // ids of a thread; the first and the last ones are kept
 )
 
-// thread is the last mail of somebody, which an answer refers to.
+// thread is the last mail of a sender, which an answer refers to.
 type thread struct {
 	MessageID  string    `json:"message_id,omitempty"`
 	References []string  `json:"references,omitempty"`
@@ -25,7 +25,7 @@ type thread struct {
 	At         time.Time `json:"at"`
 }
 
-// refs are the ids that an answer to the last mail carries.
+// refs returns the ids that an answer to the last mail carries.
 func (t thread) refs() []string {
 	if t.MessageID == "" {
 		return nil
@@ -42,8 +42,8 @@ func (t thread) refs() []string {
 type facts struct {
 	state *chat.State
 
-	mu   sync.Mutex
-	kept struct {
+	mu    sync.Mutex
+	saved struct {
 		Validity uint32            `json:"uid_validity"`
 		Last     uint32            `json:"last_uid"`
 		Done     []uint32          `json:"done,omitempty"`   // to be flagged, moved or deleted
@@ -59,11 +59,11 @@ func (f *facts) open() error {
 	if f.opened {
 		return nil
 	}
-	if err := f.state.Load(&f.kept); err != nil {
+	if err := f.state.Load(&f.saved); err != nil {
 		return err
 	}
-	if f.kept.Threads == nil {
-		f.kept.Threads = map[string]thread{}
+	if f.saved.Threads == nil {
+		f.saved.Threads = map[string]thread{}
 	}
 	f.opened = true
 	return nil
@@ -74,38 +74,41 @@ func (f *facts) open() error {
 func (f *facts) begin(validity uint32) (last uint32, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.kept.Validity != validity {
-		f.kept.Validity, f.kept.Last, f.kept.Done, f.kept.Passed = validity, 0, nil, nil
-		if err := f.state.Save(f.kept); err != nil {
+	if f.saved.Validity != validity {
+		f.saved.Validity = validity
+		f.saved.Last = 0
+		f.saved.Done = nil
+		f.saved.Passed = nil
+		if err := f.state.Save(f.saved); err != nil {
 			return 0, err
 		}
 	}
-	return f.kept.Last, nil
+	return f.saved.Last, nil
 }
 
 // read notes that a mail is dealt with.
 func (f *facts) read(uid uint32, v verdict) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.kept.Last = max(f.kept.Last, uid)
+	f.saved.Last = max(f.saved.Last, uid)
 	switch v {
 	case handled:
-		f.kept.Done = latest(append(f.kept.Done, uid))
+		f.saved.Done = latest(append(f.saved.Done, uid))
 	case passed:
-		f.kept.Passed = latest(append(f.kept.Passed, uid))
+		f.saved.Passed = latest(append(f.saved.Passed, uid))
 	case left:
 	}
-	return f.state.Save(f.kept)
+	return f.state.Save(f.saved)
 }
 
 // latest bounds a list that a server refuses to have worked off.
 func latest(list []uint32) []uint32 { return list[max(0, len(list)-maxChores):] }
 
-// chores are the mails with something left to be done.
+// chores returns the mails with something left to be done.
 func (f *facts) chores() (done, passed []uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.kept.Done), slices.Clone(f.kept.Passed)
+	return slices.Clone(f.saved.Done), slices.Clone(f.saved.Passed)
 }
 
 // tidied notes that nothing is left to be done to these.
@@ -113,9 +116,9 @@ func (f *facts) tidied(uids []uint32) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	in := func(u uint32) bool { return slices.Contains(uids, u) }
-	f.kept.Done = slices.DeleteFunc(f.kept.Done, in)
-	f.kept.Passed = slices.DeleteFunc(f.kept.Passed, in)
-	return f.state.Save(f.kept)
+	f.saved.Done = slices.DeleteFunc(f.saved.Done, in)
+	f.saved.Passed = slices.DeleteFunc(f.saved.Passed, in)
+	return f.state.Save(f.saved)
 }
 
 // remember keeps the thread of a person; it is saved with the next mail that
@@ -123,21 +126,21 @@ func (f *facts) tidied(uids []uint32) error {
 func (f *facts) remember(who string, t thread) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.kept.Threads) >= maxThreads {
+	if len(f.saved.Threads) >= maxThreads {
 		oldest := ""
-		for k, v := range f.kept.Threads {
-			if oldest == "" || v.At.Before(f.kept.Threads[oldest].At) {
+		for k, v := range f.saved.Threads {
+			if oldest == "" || v.At.Before(f.saved.Threads[oldest].At) {
 				oldest = k
 			}
 		}
-		delete(f.kept.Threads, oldest)
+		delete(f.saved.Threads, oldest)
 	}
-	f.kept.Threads[who] = t
+	f.saved.Threads[who] = t
 }
 
 func (f *facts) thread(who string) (thread, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t, ok := f.kept.Threads[text.LowerASCII(who)]
+	t, ok := f.saved.Threads[text.LowerASCII(who)]
 	return t, ok
 }

@@ -11,7 +11,7 @@ import (
 // marks, so deep nesting would make gigabytes of a small mail.
 const maxQuotes = 5
 
-// htmlText is what a person reads of an HTML mail: words, line ends, lists,
+// htmlText returns what a person reads of an HTML mail: words, line ends, lists,
 // quotes with ">" and the addresses of links. What is hidden is left out.
 func htmlText(source string) string {
 	w := htmlWriter{}
@@ -123,7 +123,7 @@ func (w *htmlWriter) unlink() {
 	}
 }
 
-// gap is how many line ends stand around an element.
+// gap returns how many line ends stand around an element.
 func gap(name string) int {
 	switch name {
 	case "p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl":
@@ -230,7 +230,7 @@ func (w *htmlWriter) word(s string) {
 	w.begun, w.breaks, w.space = true, 0, false
 }
 
-// htmlCharset is the encoding an HTML part names in itself.
+// htmlCharset returns the encoding an HTML part names in itself.
 func htmlCharset(data []byte) string {
 	head := bytes.ToLower(data[:min(len(data), 2048)])
 	_, after, ok := bytes.Cut(head, []byte("charset="))

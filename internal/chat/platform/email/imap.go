@@ -127,7 +127,7 @@ func (m *mailbox) enter(ctx context.Context, p *post) error {
 	if err := m.login(ctx, p); err != nil {
 		return p.refusedLogin(err)
 	}
-	if m.c.Caps().Has(imap.CapID) { // some servers let nobody in who does not say who they are
+	if m.c.Caps().Has(imap.CapID) { // some servers refuse clients that do not say who they are
 		if _, err := m.c.ID(&imap.IDData{Name: "nanobot", Vendor: "nanobot"}).Wait(); err != nil && m.gone() {
 			return fmt.Errorf("introduce ourselves: %w", err)
 		}
@@ -247,7 +247,7 @@ func (m *mailbox) wait(ctx context.Context, poll time.Duration, idle bool) error
 	return nil
 }
 
-// unread lists mails nobody has read, after the last one we know, oldest first.
+// unread lists mails that are not marked as read, after the last one we know, oldest first.
 func (m *mailbox) unread(last uint32) ([]imap.UID, error) {
 	defer m.within(commandTime)()
 	select {
@@ -366,7 +366,7 @@ func (m *mailbox) outline(uid imap.UID) (*content, error) {
 	return c, nil
 }
 
-// writtenText reports whether a part is what somebody wrote, not a file.
+// writtenText reports whether a part is a text of the author, not a file.
 func writtenText(p *imap.BodyStructureSinglePart) bool {
 	if d := p.Disposition(); d != nil && strings.EqualFold(d.Value, "attachment") || p.Filename() != "" {
 		return false
@@ -374,7 +374,7 @@ func writtenText(p *imap.BodyStructureSinglePart) bool {
 	return p.MediaType() == "text/plain" || p.MediaType() == "text/html"
 }
 
-// sectionOf is what a server sent of a part, nil if it sent nothing.
+// sectionOf returns what a server sent of a part, nil if it sent nothing.
 func sectionOf(b *imapclient.FetchMessageBuffer, want *imap.FetchItemBodySection) []byte {
 	for _, got := range b.BodySection {
 		if slices.Equal(got.Section.Part, want.Part) && got.Section.Specifier == want.Specifier {

@@ -72,7 +72,7 @@ func (p *post) tidy(ctx context.Context, m *mailbox) error {
 	if len(done)+len(skipped) == 0 {
 		return nil
 	}
-	err := p.putInOrder(m, done, skipped)
+	err := p.flagAndMove(m, done, skipped)
 	if refusal, ok := errors.AsType[*imap.Error](err); ok && refusal.Type != imap.StatusResponseTypeBye {
 		p.deps.Log.WarnContext(ctx, "the server refuses what is to be done with mails that were read", "err", err)
 		return nil
@@ -80,7 +80,7 @@ func (p *post) tidy(ctx context.Context, m *mailbox) error {
 	return err
 }
 
-func (p *post) putInOrder(m *mailbox, done, skipped []uint32) error {
+func (p *post) flagAndMove(m *mailbox, done, skipped []uint32) error {
 	all := slices.Concat(done, skipped)
 	if p.o.MarkSeen {
 		if err := m.seen(uidSet(all)); err != nil {
@@ -91,13 +91,13 @@ func (p *post) putInOrder(m *mailbox, done, skipped []uint32) error {
 	if !p.o.PostActionIgnoreSkipped {
 		away = all
 	}
-	if err := p.putAway(m, away); err != nil {
+	if err := p.moveAway(m, away); err != nil {
 		return err
 	}
 	return p.facts.tidied(all)
 }
 
-func (p *post) putAway(m *mailbox, uids []uint32) error {
+func (p *post) moveAway(m *mailbox, uids []uint32) error {
 	if len(uids) == 0 {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit chat.Subm
 }
 
 // affords reports whether one more mail whose sender nothing proves is read.
-// Anybody can send these; each costs a turn, and each answer goes to somebody
+// Every sender can write these; each costs a turn, and each answer goes to a person
 // who may never have written.
 func (p *post) affords(from string) bool {
 	now := p.deps.Now()
@@ -203,7 +203,7 @@ func (p *post) affords(from string) bool {
 	return true
 }
 
-// unwanted is the verdict about mails that are not for us. They stay unread
+// unwanted returns the verdict about mails that are not for us. They stay unread
 // for whoever shares the mailbox, unless we are told to tidy up.
 func (p *post) unwanted() verdict {
 	if p.o.PostActionIgnoreSkipped {
@@ -214,8 +214,12 @@ func (p *post) unwanted() verdict {
 
 func (p *post) visitor(l letter, h head) access.Visitor {
 	return access.Visitor{
-		Route: bus.Route{Channel: p.deps.Name, ChatID: l.from.Address, MessageID: or(l.id, strconv.FormatUint(uint64(h.uid), 10))},
-		IDs:   []string{l.from.Address}, Name: text.Cut(line(l.from.Name), 64), Direct: true, NoPairing: true, At: h.at,
+		Route:     bus.Route{Channel: p.deps.Name, ChatID: l.from.Address, MessageID: or(l.id, strconv.FormatUint(uint64(h.uid), 10))},
+		IDs:       []string{l.from.Address},
+		Name:      text.Cut(line(l.from.Name), 64),
+		Direct:    true,
+		NoPairing: true,
+		At:        h.at,
 	}
 }
 
@@ -246,7 +250,7 @@ func (p *post) inbound(ctx context.Context, pass access.Pass, l letter, d mailDa
 	}
 	in.Untrusted = !sure // else the text has only what the sender typed
 	if !sure {
-		// A conversation apart, where nobody can be asked for permission.
+		// A conversation apart, without a person who can be asked for permission.
 		in.Scope = in.Route.Channel + ":" + in.Route.ChatID + "/" + bus.Unverified
 		in.SessionKey = in.Route.SessionKey() + ":" + bus.Unverified
 		in.Interactive = false
@@ -295,7 +299,7 @@ func (p *post) inbound(ctx context.Context, pass access.Pass, l letter, d mailDa
 	return in
 }
 
-// bare is a subject without the word that says that it is an answer.
+// bare returns a subject without the word that says that it is an answer.
 func bare(subject string) string {
 	if before, after, ok := strings.Cut(subject, ":"); ok && len(before) <= 6 {
 		return strings.TrimSpace(after)
@@ -304,7 +308,7 @@ func bare(subject string) string {
 }
 
 // mayAnswer reports whether an answer may go to Reply-To: to the sender's own
-// mailbox, or to somebody who may talk to us anyway. Proofs of a sender often
+// mailbox, or to a person who may talk to us anyway. Proofs of a sender often
 // do not cover this line, so that who got a mail of the owner could send it to
 // us again with an address of their own.
 func (p *post) mayAnswer(l letter) bool {
@@ -318,7 +322,7 @@ func (p *post) mayAnswer(l letter) bool {
 }
 
 // id tells a mail from all others. Of a proven sender the mail's own id counts,
-// so that one that is sent again, or whose mailbox was numbered anew, is
+// so that one that is sent again, or whose mailbox was renumbered, is
 // handled once.
 func (p *post) id(l letter, d mailData, sure bool) string {
 	if sure && l.id != "" {
@@ -328,7 +332,7 @@ func (p *post) id(l letter, d mailData, sure bool) string {
 	return fmt.Sprintf("%d.%d", d.validity, d.uid)
 }
 
-// threadKey is the conversation of a mail and of all that follow it: that of
+// threadKey returns the conversation of a mail and of all that follow it: that of
 // the first mail of its thread.
 func threadKey(r bus.Route, l letter) string {
 	root := l.id
@@ -346,7 +350,7 @@ func threadKey(r bus.Route, l letter) string {
 // more is one to read.
 const maxWords = 6
 
-// answerOf is the answer that a mail gives by being a reply to a mail that
+// answerOf returns the answer that a mail gives by being a reply to a mail that
 // asked: a few words on one line.
 func answerOf(l letter, body string) *bus.Answer {
 	id := questionOf(l.answers)
@@ -357,7 +361,7 @@ func answerOf(l letter, body string) *bus.Answer {
 	return &bus.Answer{QuestionID: id, Option: body}
 }
 
-// spoken is the text of a mail that must reach the agent as it is: a command,
+// spoken returns the text of a mail that must reach the agent as it is: a command,
 // or a word and the code of a question. "" is any other mail.
 func spoken(body string) string {
 	if strings.Contains(body, "\n") {
@@ -380,7 +384,7 @@ func coded(body string) bool {
 	return len(code) == 4 && strings.ContainsAny(code[1:2], "0123456789") && strings.ContainsAny(code[3:], "0123456789")
 }
 
-// envelope is what the agent is told about a mail besides its text: what its
+// envelope returns what the agent is told about a mail besides its text: what its
 // sender wrote, and what names others or may be theirs. The subject of an
 // answer is that of the mail it answers; goesOn says that the thread with the
 // sender has it already, which need not be told again.
@@ -480,7 +484,7 @@ func kind(mime string) string {
 	return "file"
 }
 
-// suffix is the ending of a file that came without a name.
+// suffix returns the ending of a file that came without a name.
 func suffix(mime string) string {
 	switch mime {
 	case "image/png":

@@ -94,7 +94,7 @@ func TestNewValidity(t *testing.T) {
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"markSeen": false})
 	r.deliver(letterOf(1, "a", "one"))
 	first := r.mustOnce()[0]
-	r.facts.kept.Validity += 7
+	r.facts.saved.Validity += 7
 	r.Forget()
 	again := r.mustOnce()
 	if len(again) != 1 || again[0].ID != first.ID {

@@ -67,8 +67,8 @@ func readHeader(data []byte) letter {
 	return l
 }
 
-// sender is the only author of a mail. A mail with two From lines is one that
-// different programs read differently, so nobody wrote it.
+// sender returns the only author of a mail. A mail with two From lines is one that
+// different programs read differently, so it has no author.
 func sender(h textproto.Header) *mail.Address {
 	if h.FieldsByKey("From").Len() != 1 {
 		return nil
@@ -85,7 +85,7 @@ func sender(h textproto.Header) *mail.Address {
 	return &a
 }
 
-// people are the addresses of all lines of a name.
+// people returns the addresses of all lines of a name.
 func people(h textproto.Header, key string) []*mail.Address {
 	var out []*mail.Address
 	p := mail.AddressParser{WordDecoder: wordDecoder()}
@@ -108,7 +108,7 @@ func words(s string) string {
 // line makes one short line of a header value.
 func line(s string) string { return text.Label(s, maxShown) }
 
-// ids are the message ids in a header value, with their brackets.
+// ids returns the message ids in a header value, with their brackets.
 func ids(s string) []string {
 	var out []string
 	for {
@@ -127,7 +127,7 @@ func ids(s string) []string {
 	}
 }
 
-// others are the people who got the mail besides us.
+// others returns the people who got the mail besides us.
 func (l letter) others(own []string) (to, cc []string) {
 	pick := func(list []*mail.Address) (out []string) {
 		for _, a := range list {
@@ -243,7 +243,7 @@ func (c *content) add(p *imap.BodyStructureSinglePart, data []byte) {
 	c.leaf(e)
 }
 
-// text is what was written: the plain form if there is one.
+// text returns what was written: the plain form if there is one.
 func (c content) text() string {
 	list := c.plain
 	if strings.TrimSpace(strings.Join(list, "")) == "" {

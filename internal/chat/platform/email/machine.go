@@ -36,7 +36,7 @@ func machine(l letter, own []string) string {
 	return ""
 }
 
-// token is the first word of a header value, without comments and parameters.
+// token returns the first word of a header value, without comments and parameters.
 func token(s string) string {
 	s = strings.TrimSpace(strings.ToLower(s))
 	if i := strings.IndexAny(s, "; \t("); i >= 0 {

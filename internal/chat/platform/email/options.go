@@ -71,9 +71,22 @@ const (
 
 func defaults() *options {
 	return &options{
-		IMAPPort: 993, IMAPMailbox: "INBOX", IMAPUseSSL: true, SMTPPort: 587, SMTPUseTLS: true,
-		AutoReplyEnabled: true, PollIntervalSeconds: 30, Idle: true, MarkSeen: true, MaxBodyChars: 12000, SubjectPrefix: "Re: ",
-		VerifyDKIM: true, VerifySPF: true, MaxAttachmentSize: 2_000_000, MaxAttachments: 5, PostActionIgnoreSkipped: true,
+		IMAPPort:                993,
+		IMAPMailbox:             "INBOX",
+		IMAPUseSSL:              true,
+		SMTPPort:                587,
+		SMTPUseTLS:              true,
+		AutoReplyEnabled:        true,
+		PollIntervalSeconds:     30,
+		Idle:                    true,
+		MarkSeen:                true,
+		MaxBodyChars:            12000,
+		SubjectPrefix:           "Re: ",
+		VerifyDKIM:              true,
+		VerifySPF:               true,
+		MaxAttachmentSize:       2_000_000,
+		MaxAttachments:          5,
+		PostActionIgnoreSkipped: true,
 	}
 }
 
@@ -119,7 +132,7 @@ func (o *options) Check() error {
 	return o.checkLimits()
 }
 
-// password is what stands for a password in the check: with oauth none is needed.
+// password returns what stands for a password in the check: with oauth none is needed.
 func (o *options) password(s httpsafe.Secret) string {
 	if o.oauth != nil {
 		return "none"
@@ -164,7 +177,7 @@ func (o *options) caps() chat.Caps {
 	return chat.Caps{MaxMedia: o.MaxAttachmentSize, Together: math.MaxInt}
 }
 
-// own are the addresses that are ours, in lower case.
+// own returns the addresses that are ours, in lower case.
 func (o *options) own() []string {
 	out := []string{address(o.FromAddress)}
 	for _, a := range []string{o.SMTPUsername, o.IMAPUsername} {
@@ -180,7 +193,7 @@ func (o *options) poll() time.Duration { return time.Duration(o.PollIntervalSeco
 func (o *options) imapAddress() string { return net.JoinHostPort(o.IMAPHost, strconv.Itoa(o.IMAPPort)) }
 func (o *options) smtpAddress() string { return net.JoinHostPort(o.SMTPHost, strconv.Itoa(o.SMTPPort)) }
 
-// address is the bare address in lower case.
+// address returns the bare address in lower case.
 func address(s string) string {
 	if a, err := mail.ParseAddress(s); err == nil {
 		s = a.Address
@@ -204,7 +217,7 @@ func readEntry(written string) []access.Entry {
 	}
 	e := access.Entry{Kind: access.ID, Value: text.LowerASCII(s), As: written}
 	if local, host, ok := strings.Cut(s, "@"); !ok || local == "" || host == "" {
-		e.Advice = "it is no address; write person@example.org"
+		e.Advice = "it is not an address; write person@example.org"
 	}
 	return []access.Entry{e}
 }

@@ -28,7 +28,7 @@ var forward = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?im)^\s*(-{2,}\s*(forwarded message|weitergeleitete nachricht|message transféré|mensaje reenviado|转发的?邮件)[^\n]*|begin forwarded message:)\s*$`)
 })
 
-// forwarded reports whether a mail passes on what somebody else wrote.
+// forwarded reports whether a mail passes on what another person wrote.
 func forwarded(subject, body string) bool {
 	prefix, _, ok := strings.Cut(strings.ToLower(subject), ":")
 	if ok {
@@ -68,7 +68,7 @@ func ownWords(body string) string {
 // typed splits a mail into what its sender wrote and what they passed on or
 // answer between the lines. What stands below an answer as its history is
 // neither: it is left out. A subject that says that the mail is passed on makes
-// all of it somebody else's, where the text does not say where that begins.
+// all of it another person's, where the text does not say where that begins.
 func typed(subject, body string) (own, others string) {
 	if at := forward().FindStringIndex(body); at != nil {
 		return strings.TrimSpace(body[:at[0]]), strings.TrimSpace(body[at[0]:])
@@ -91,7 +91,7 @@ func typed(subject, body string) (own, others string) {
 	return own, others
 }
 
-// headerBlock is where the header of another mail begins in a text, -1 if there
+// headerBlock returns where the header of another mail begins in a text, -1 if there
 // is none.
 func headerBlock(body string) int {
 	lines, at := strings.SplitAfter(body, "\n"), 0
@@ -137,7 +137,7 @@ func beginsHistory(lines []string, i, tail int) bool {
 	return n >= 3
 }
 
-// quotedTail is the first of the lines at the end that are all quoted or empty.
+// quotedTail returns the first of the lines at the end that are all quoted or empty.
 // It is looked for once: asking for every line whether only quotes follow would
 // make a long mail of nothing but quotes cost hours.
 func quotedTail(lines []string) int {

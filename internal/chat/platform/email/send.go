@@ -73,7 +73,7 @@ func worthAMail(out bus.Outbound) bool {
 	return strings.TrimSpace(out.Text) != "" || len(out.Media) > 0
 }
 
-// threadOf is the mail that a message answers: the one that it was made for,
+// threadOf returns the mail that a message answers: the one that it was made for,
 // else the last one of this person. Wrote means that there is one.
 func (p *post) threadOf(out bus.Outbound) (t thread, wrote bool) {
 	if m := out.Meta; m["sender_email"] != "" {
@@ -98,7 +98,14 @@ func (p *post) envelopeOf(out bus.Outbound, t thread, wrote bool) (envelope, err
 	if err != nil {
 		return envelope{}, err
 	}
-	e := envelope{from: from, to: to, refs: t.refs(), date: p.deps.Now(), auto: "auto-generated", id: messageID(out, domain(from.Address))}
+	e := envelope{
+		from: from,
+		to:   to,
+		refs: t.refs(),
+		date: p.deps.Now(),
+		auto: "auto-generated",
+		id:   messageID(out, domain(from.Address)),
+	}
 	switch own := out.Meta["subject"]; {
 	case out.Meta["sender_email"] == "" && own != "":
 		e.subject = own

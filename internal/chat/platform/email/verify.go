@@ -60,7 +60,7 @@ func (v *verifier) vouches(r result, from string) bool {
 	return false
 }
 
-// trustedResults are the values of Authentication-Results that our own server
+// trustedResults returns the values of Authentication-Results that our own server
 // wrote. A sender can write such a line as well, but cannot put it above the
 // line with which our server says from where it got the mail. Google and
 // Microsoft write theirs below that line and always write one, so that there
@@ -174,7 +174,7 @@ func aligned(d, from string) bool {
 	return d == from || registrable(d) != "" && registrable(d) == registrable(from)
 }
 
-// registrable is the part of a name that somebody can own, "" if there is none.
+// registrable returns the part of a name that can be owned, "" if there is none.
 func registrable(name string) string {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	out, err := publicsuffix.EffectiveTLDPlusOne(name)
@@ -184,7 +184,7 @@ func registrable(name string) string {
 	return out
 }
 
-// domain is what stands behind the @.
+// domain returns what stands behind the @.
 func domain(a string) string {
 	if parsed, err := mail.ParseAddress(a); err == nil {
 		a = parsed.Address

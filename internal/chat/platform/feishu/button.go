@@ -24,7 +24,7 @@ const (
 	labelMost   = 60 // characters of a button
 	rowButtons  = 4  // side by side, if their labels are short
 	rowLabel    = 12
-	saidMost    = 8000 // bytes of the text that all buttons together bear
+	textMost    = 8000 // bytes of the text that all buttons together bear
 )
 
 // What a person who presses a button reads.
@@ -50,19 +50,19 @@ type choice struct {
 	Session  string `json:"s,omitempty"` // what began the conversation, in groups
 	Person   string `json:"p,omitempty"` // who is asked; empty: whoever may talk to us
 	Until    int64  `json:"u,omitempty"` // Unix time; 0: for ever
-	Said     string `json:"x,omitempty"` // the text of the card, for another process, unless it is long
+	Text     string `json:"x,omitempty"` // the text of the card, for another process, unless it is long
 }
 
 // posed is a message with buttons.
 type posed struct {
-	said  string         // the text of its card; "" if it is not known
+	text  string         // the text of its card; "" if it is not known
 	event string         // of the press that answered it
 	last  map[string]any // the card when it is over; nil: it is open
 }
 
-// end is the card of a question that is over, with a line that says how.
-func (q *posed) end(how string) map[string]any {
-	q.last = questionCard(q.said+"\n\n"+how, nil)
+// closedCard returns the card of a question that is over, with a line that says how.
+func (q *posed) closedCard(how string) map[string]any {
+	q.last = questionCard(q.text+"\n\n"+how, nil)
 	return q.last
 }
 
@@ -90,7 +90,7 @@ type questions struct {
 	posed *recent.Map[string, *posed] // messages with buttons
 }
 
-// language is the one that people of this app read, unless the settings name
+// language returns the one that people of this app read, unless the settings name
 // another.
 func (qs *questions) language() string {
 	b := qs.bot
@@ -123,11 +123,11 @@ func (qs *questions) send(ctx context.Context, out bus.Outbound) (string, error)
 	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	qs.posed.Put(id, &posed{said: said})
+	qs.posed.Put(id, &posed{text: said})
 	return id, nil
 }
 
-// codeLine is the last line of a card that tells how to answer in words: it goes
+// codeLine returns the last line of a card that tells how to answer in words: it goes
 // when the answer is there.
 func codeLine(out bus.Outbound) string {
 	if _, ok := chat.AskedIn(out.Text); !ok {
@@ -137,7 +137,7 @@ func codeLine(out bus.Outbound) string {
 	return cardMarkdown(out, maxTables)
 }
 
-// buttons are the answers to a question below a text.
+// buttons returns the answers to a question below a text.
 func buttons(out bus.Outbound, said string) []any {
 	q := out.Question
 	c := choice{Clean: q.Clean, Chat: out.Route.ChatID, Thread: out.Route.ThreadID}
@@ -148,8 +148,8 @@ func buttons(out bus.Outbound, said string) []any {
 			c.Until = q.Expires.Unix()
 		}
 	}
-	if len(said)*len(q.Options) <= saidMost {
-		c.Said = said
+	if len(said)*len(q.Options) <= textMost {
+		c.Text = said
 	}
 	var list []any
 	for i, label := range q.Options {
@@ -173,12 +173,12 @@ func buttons(out bus.Outbound, said string) []any {
 	return []any{map[string]any{"tag": "column_set", "flex_mode": "flow", "columns": columns}}
 }
 
-// sessionOf is the message that began the conversation of a turn in a group.
+// sessionOf returns the message that began the conversation of a turn in a group.
 func sessionOf(out bus.Outbound) string {
 	return cmp.Or(out.Meta["root_id"], out.Route.ThreadID, out.Meta["message_id"], out.Route.MessageID)
 }
 
-// questionCard is a card with a text and what stands below it. It cannot be
+// questionCard returns a card with a text and what stands below it. It cannot be
 // passed on: the answer belongs to this chat.
 func questionCard(said string, below []any) map[string]any {
 	words := map[string]any{"tag": "markdown", "content": said, "element_id": elementID}
@@ -219,7 +219,7 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 	defer qs.mu.Unlock()
 	q, known := qs.posed.Get(p.Context.Message)
 	if !known { // of an earlier process
-		q = &posed{said: c.Said}
+		q = &posed{text: c.Text}
 		qs.posed.Put(p.Context.Message, q)
 		if c.Question != "" {
 			qs.askedIn.Put(c.Question, p.Context.Message)
@@ -230,7 +230,7 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 	case q.event == p.Event: // Feishu repeats itself
 		return q.answer(toastDone, done)
 	case q.last == nil && c.Until != 0 && b.deps.Now().Unix() >= c.Until:
-		q.end(phrase.In(qs.language(), textClosed))
+		q.closedCard(phrase.In(qs.language(), textClosed))
 		fallthrough
 	case q.last != nil:
 		return q.answer(toastRefused, phrase.In(qs.language(), textOver))
@@ -244,21 +244,21 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 		return toast(toastTryAgain, phrase.In(qs.language(), textTryAgain))
 	}
 	q.event = p.Event
-	q.end(escape(done))
+	q.closedCard(escape(done))
 	return q.answer(toastDone, done)
 }
 
-// answer is what Feishu shows after a press: words for the person who pressed,
+// answer returns what Feishu shows after a press: words for the person who pressed,
 // and the card for all.
 func (q *posed) answer(kind, words string) map[string]any {
 	out := toast(kind, words)
-	if q.said != "" {
+	if q.text != "" {
 		out["card"] = map[string]any{"type": "raw", "data": q.last}
 	}
 	return out
 }
 
-// toast is an answer that only tells something.
+// toast returns an answer that only tells something.
 func toast(kind, words string) map[string]any {
 	return map[string]any{"toast": map[string]any{"type": kind, "content": words}}
 }
@@ -284,7 +284,7 @@ func (p *press) here() bool {
 	}
 }
 
-// presser is who pressed a button, for the gate.
+// presser returns who pressed a button, for the gate.
 func (qs *questions) presser(p *press) access.Visitor {
 	b, c := qs.bot, &p.Choice
 	v := access.Visitor{
@@ -328,19 +328,19 @@ func (rc *receiver) chosen(ctx context.Context, p *press) error {
 	return rc.submit(ctx, in)
 }
 
-// settle shows that a question is over. Late: an answer to it came too late, so
+// resolve shows that a question is over. Late means that an answer to it came too late, so
 // the card must not show that one.
-func (qs *questions) settle(ctx context.Context, question string, late bool) {
+func (qs *questions) resolve(ctx context.Context, question string, late bool) {
 	b := qs.bot
 	id, _ := qs.askedIn.Get(question)
 	qs.mu.Lock()
 	q, ok := qs.posed.Get(id)
-	if !ok || q.said == "" || q.last != nil && !late {
+	if !ok || q.text == "" || q.last != nil && !late {
 		qs.mu.Unlock()
 		return
 	}
 	q.event = ""
-	content, err := encode(q.end(escape(phrase.In(qs.language(), textClosed))))
+	content, err := encode(q.closedCard(escape(phrase.In(qs.language(), textClosed))))
 	qs.mu.Unlock()
 	if err == nil {
 		err = b.calls.call(ctx, http.MethodPatch, messagePath(id), draft{Content: string(content)}, nil)

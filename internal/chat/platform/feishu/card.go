@@ -7,7 +7,7 @@ import (
 
 const cardDepth = 20 // a card that is nested deeper is not read further
 
-// cardText is the text of a card that somebody sent, and the key of its first
+// cardText returns the text of a card that was sent, and the key of its first
 // picture.
 func cardText(o object) (lines []string, image string) {
 	r := &cardReader{}
@@ -20,7 +20,7 @@ type cardReader struct {
 	image string
 }
 
-func (r *cardReader) say(parts ...string) {
+func (r *cardReader) add(parts ...string) {
 	for _, s := range parts {
 		if s = strings.TrimSpace(s); s != "" {
 			r.lines = append(r.lines, s)
@@ -42,17 +42,17 @@ func (r *cardReader) card(o object, depth int) {
 		}
 	}
 	if title := words(o["title"]); title != "" {
-		r.say("title: " + title)
+		r.add("title: " + title)
 	}
 	r.elements(o.list("elements"), depth+1)
 	r.elements(o.object("body").list("elements"), depth+1)
 	r.card(o.object("card"), depth+1)
 	if title := words(o.object("header")["title"]); title != "" {
-		r.say("title: " + title)
+		r.add("title: " + title)
 	}
 }
 
-// words is a text, or that of an object with one.
+// words returns a text, or that of an object with one.
 func words(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -81,37 +81,37 @@ func (r *cardReader) elements(list []any, depth int) {
 func (r *cardReader) element(e object, depth int) {
 	switch e.text("tag") {
 	case "markdown", "lark_md", "plain_text":
-		r.say(e.text("content"))
+		r.add(e.text("content"))
 	case "text":
-		r.say(e.text("text"))
+		r.add(e.text("text"))
 	case "div":
-		r.say(words(e["text"]))
+		r.add(words(e["text"]))
 		for _, f := range e.list("fields") {
 			m, _ := f.(map[string]any)
-			r.say(words(object(m)["text"]))
+			r.add(words(object(m)["text"]))
 		}
 	case "a":
 		if href := e.text("href"); href != "" {
-			r.say("link: " + href)
+			r.add("link: " + href)
 		}
-		r.say(e.text("text"))
+		r.add(e.text("text"))
 	case "button":
-		r.say(words(e["text"]))
+		r.add(words(e["text"]))
 		address := e.text("url")
 		if address == "" {
 			address = e.object("multi_url").text("url")
 		}
 		if address != "" {
-			r.say("link: " + address)
+			r.add("link: " + address)
 		}
 	case "img":
 		if r.image == "" {
 			r.image = e.text("img_key", "image_key")
 		}
 		if alt := words(e["alt"]); alt != "" {
-			r.say(alt)
+			r.add(alt)
 		} else {
-			r.say("[image]")
+			r.add("[image]")
 		}
 	case "column_set":
 		for _, c := range e.list("columns") {
@@ -132,7 +132,7 @@ func (r *cardReader) table(e object) {
 		names = append(names, object(m).text("name"))
 		head = append(head, object(m).text("display_name", "name"))
 	}
-	r.say(strings.Join(head, " | "))
+	r.add(strings.Join(head, " | "))
 	for _, row := range e.list("rows") {
 		m, _ := row.(map[string]any)
 		var cells []string
@@ -144,6 +144,6 @@ func (r *cardReader) table(e object) {
 			}
 			cells = append(cells, s)
 		}
-		r.say(strings.Join(cells, " | "))
+		r.add(strings.Join(cells, " | "))
 	}
 }

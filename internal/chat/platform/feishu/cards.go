@@ -33,7 +33,7 @@ func (c *cards) of(ctx context.Context, id string) (string, error) {
 // grow makes a card say what out says, and ends its streaming mode if that is
 // final.
 func (c *cards) grow(ctx context.Context, r *record, out bus.Outbound, final bool) error {
-	if said := cardMarkdown(out, maxTables); said != r.said {
+	if said := cardMarkdown(out, maxTables); said != r.text {
 		if err := c.rewrite(ctx, r, said, out); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (c *cards) grow(ctx context.Context, r *record, out bus.Outbound, final boo
 // take those. The streaming mode is begun again before Feishu ends it: what is
 // written after that is refused, or dropped without a word.
 func (c *cards) rewrite(ctx context.Context, r *record, said string, out bus.Outbound) error {
-	r.said = ""
+	r.text = ""
 	if c.now().Sub(r.live) > streamingFor {
 		if err := c.beginStreaming(ctx, r); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (c *cards) rewrite(ctx context.Context, r *record, said string, out bus.Out
 		}
 	}
 	if err == nil {
-		r.said = said
+		r.text = said
 	}
 	return err
 }
@@ -94,7 +94,7 @@ func (c *cards) beginStreaming(ctx context.Context, r *record) error {
 	return err
 }
 
-// next is the number of the next change of a card. It grows with the time, so
+// next returns the number of the next change of a card. It grows with the time, so
 // that another process goes on above those of this one.
 func (c *cards) next(r *record) int64 {
 	const began = 1767225600 // 2026, for numbers below 2^31

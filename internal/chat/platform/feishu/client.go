@@ -69,7 +69,7 @@ func newClient(o account, h *http.Client, now func() time.Time) *client {
 		Base:   o.APIBaseURL,
 		Sign:   func(req *http.Request, _ string) { sign(req, "") },
 		Judge:  judge,
-		Heard:  func(h http.Header) { c.clock.Learn(h, now()) },
+		Heard:  func(h http.Header) { c.clock.Adjust(h, now()) },
 		Within: callTimeout,
 	}
 	c.app = kit.REST{

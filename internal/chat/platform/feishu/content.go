@@ -21,8 +21,8 @@ type content struct {
 // fileRef is a file that is in a message.
 type fileRef struct{ kind, key, name string }
 
-// note adds words that the sender did not type.
-func (c *content) note(about, format string, args ...any) {
+// addQuote appends words that the sender did not type.
+func (c *content) addQuote(about, format string, args ...any) {
 	c.quotes = append(c.quotes, bus.Quote{About: about, Text: fmt.Sprintf(format, args...)})
 }
 
@@ -38,7 +38,7 @@ func (o object) text(keys ...string) string {
 	return ""
 }
 
-// label is a text for one line.
+// label returns a text for one line.
 func (o object) label(keys ...string) string { return text.Label(o.text(keys...), nameShown) }
 
 func (o object) object(key string) object {
@@ -55,7 +55,7 @@ func (o object) list(key string) []any {
 func (b *bot) read(m *message) (c content) {
 	var o object
 	if json.Unmarshal([]byte(m.Content), &o) != nil && m.Type != "merge_forward" {
-		c.note("sent along", "[%s that cannot be read]", text.Label(m.Type, nameShown))
+		c.addQuote("sent along", "[%s that cannot be read]", text.Label(m.Type, nameShown))
 		return c
 	}
 	switch m.Type {
@@ -68,7 +68,7 @@ func (b *bot) read(m *message) (c content) {
 		c.file(m.Type, o)
 	case "interactive":
 		lines, key := cardText(o)
-		c.note("a card", "%s", cut(strings.Join(lines, "\n"), noteMost))
+		c.addQuote("a card", "%s", cut(strings.Join(lines, "\n"), noteMost))
 		if len(lines) == 0 {
 			c.quotes[0].Text = "[interactive card]"
 		}
@@ -77,12 +77,12 @@ func (b *bot) read(m *message) (c content) {
 		}
 	case "merge_forward":
 	default:
-		c.note("sent along", "%s", brief(m.Type, o))
+		c.addQuote("sent along", "%s", brief(m.Type, o))
 	}
 	return c
 }
 
-// brief is a short text for kinds of messages that are no words.
+// brief returns a short text for kinds of messages that are no words.
 func brief(kind string, o object) string {
 	with := func(name string, parts ...string) string {
 		parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
@@ -129,7 +129,7 @@ func (c *content) file(kind string, o object) {
 		f.key = o.text("image_key")
 	}
 	if f.key == "" {
-		c.note("files", "[%s: missing file_key]", kind)
+		c.addQuote("files", "[%s: missing file_key]", kind)
 		return
 	}
 	c.files = append(c.files, f)
@@ -170,7 +170,7 @@ func (c *content) post(o object) {
 	c.text = strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// element is one of a post.
+// element returns one of a post.
 func (c *content) element(e object) string {
 	words := e.text("text")
 	switch e.text("tag") {
@@ -201,7 +201,7 @@ func (c *content) element(e object) string {
 	return words
 }
 
-// withNames puts names in the place of the keys that stand for people. The
+// withNames replaces the keys that stand for people by names. The
 // bot's own at the beginning goes away, so that a command is one.
 func (b *bot) withNames(s string, list []mention) string {
 	me := b.me.Load()
@@ -242,7 +242,7 @@ func wordRune(s string) bool {
 	return s != "" && (s[0] == '_' || s[0] >= '0' && s[0] <= '9' || s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z')
 }
 
-// shown is a person in a text.
+// shown returns a person in a text.
 func (m *mention) shown() string {
 	name, id, user := text.Label(m.Name, nameShown), text.Label(m.ID.Open, nameShown), text.Label(m.ID.User, nameShown)
 	switch {

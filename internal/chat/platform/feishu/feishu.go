@@ -48,7 +48,7 @@ type bot struct {
 	names  *recent.Map[string, string]  // of people, as mentions say them
 	quotes *recent.Map[string, fetched] // messages that were looked up
 	fresh  *recent.Map[string, bool]    // messages that begin a new conversation
-	told   *kit.Once                    // logs trouble
+	logged *kit.Once                    // logs trouble
 	ask    *questions
 	cards  *cards
 	marks  *reactions
@@ -60,7 +60,7 @@ type person struct {
 	Name   string `json:"app_name"`
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{
 		Title:    "Feishu / Lark",
@@ -103,7 +103,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		names:   recent.New[string, string](memory),
 		quotes:  recent.New[string, fetched](memory),
 		fresh:   recent.New[string, bool](memory),
-		told:    kit.NewOnce(d.Log),
+		logged:  kit.NewOnce(d.Log),
 	}
 	b.cards = &cards{calls: b.calls, now: d.Now, log: d.Log}
 	b.marks = newReactions(b)
@@ -205,7 +205,7 @@ func (c *client) whoAmI(ctx context.Context) (person, error) {
 	return got.Bot, nil
 }
 
-// identity is who we are for people.
+// identity returns who we are for people.
 func (b *bot) identity() string {
 	if me := b.me.Load(); me != nil {
 		return me.Name + " (" + b.o.AppID + ")"
@@ -233,5 +233,5 @@ const (
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	b.told.Warn(ctx, cause, "trouble with Feishu; it is logged once", append([]any{"cause", cause}, args...)...)
+	b.logged.Warn(ctx, cause, "trouble with Feishu", append([]any{"cause", cause}, args...)...)
 }

@@ -44,15 +44,15 @@ func (f *files) add(ctx context.Context, list []fileRef) {
 		case errors.Is(err, media.ErrTooLarge):
 			f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - too large]", media.FileName(ref.name)))
 		case err != nil:
-			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "message", f.message, "err", err)
+			f.bot.deps.Log.WarnContext(ctx, "cannot fetch a file", "message", f.message, "err", err)
 			f.marks = append(f.marks, fmt.Sprintf("[%s: download failed]", ref.kind))
 		default:
-			f.keep(ctx, ref.kind, saved)
+			f.record(ctx, ref.kind, saved)
 		}
 	}
 }
 
-func (f *files) keep(ctx context.Context, kind string, saved bus.Media) {
+func (f *files) record(ctx context.Context, kind string, saved bus.Media) {
 	if kind == "audio" && f.bot.deps.Transcribe != nil {
 		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			f.spoken = append(f.spoken, "[transcription: "+words+"]")
@@ -110,7 +110,7 @@ func (f *files) save(ctx context.Context, from string, ref fileRef) (bus.Media, 
 	return f.bot.deps.Media.Save(ctx, fileName(ref, name), io.Reader(body))
 }
 
-// fileName is the name of a file; one without takes it from its key.
+// fileName returns the name of a file; one without takes it from its key.
 func fileName(ref fileRef, name string) string {
 	if name == "" {
 		name = text.Cut(ref.key, 16)

@@ -145,7 +145,7 @@ type asking struct {
 	session string
 }
 
-// answers is the answer that a message gives to a question, and the conversation
+// answers returns the answer that a message gives to a question, and the conversation
 // of that: by quoting it, where only a short word counts, or by a word and its
 // code.
 func (rc *receiver) answers(m *message, body content) (*bus.Answer, string) {
@@ -192,7 +192,7 @@ type item struct {
 	} `json:"mentions"`
 }
 
-// message is the item in the form of an event.
+// message returns the item in the form of an event.
 func (it *item) message() *message {
 	m := &message{ID: it.ID, Type: it.Type, Content: it.Body.Content, Created: it.Created}
 	for _, n := range it.Mentions {
@@ -201,8 +201,8 @@ func (it *item) message() *message {
 	return m
 }
 
-// look asks for a message and what is in it.
-func (c *client) look(ctx context.Context, id string) ([]item, error) {
+// fetch asks Feishu for a message and returns its items.
+func (c *client) fetch(ctx context.Context, id string) ([]item, error) {
 	var got struct {
 		Items []item `json:"items"`
 	}
@@ -217,7 +217,7 @@ type fetched struct {
 	at     time.Time
 }
 
-// quoted is the message that another one answers, with its files. What began the
+// quoted returns the message that another one answers, with its files. What began the
 // topic that a message is in was given to the agent before.
 func (rc *receiver) quoted(ctx context.Context, e *event, route bus.Route) ([]bus.Quote, []bus.Media) {
 	b, m := rc.bot, &e.Message
@@ -233,7 +233,7 @@ func (rc *receiver) quoted(ctx context.Context, e *event, route bus.Route) ([]bu
 	}
 	f, ok := b.quotes.Get(m.Parent)
 	if !ok || b.deps.Now().Sub(f.at) >= quoteFresh {
-		list, err := b.calls.look(ctx, m.Parent)
+		list, err := b.calls.fetch(ctx, m.Parent)
 		if err != nil || len(list) == 0 {
 			b.deps.Log.DebugContext(ctx, "a message that is answered cannot be read", "message", m.Parent, "err", err)
 			return answersTo("a message that cannot be read", ""), nil
@@ -244,7 +244,7 @@ func (rc *receiver) quoted(ctx context.Context, e *event, route bus.Route) ([]bu
 	return f.quotes, f.media
 }
 
-// fetched is a message with its files. Whoever spoke in one is not the sender.
+// fetched returns a message with its files. Whoever spoke in one is not the sender.
 func (rc *receiver) fetched(ctx context.Context, it *item) fetched {
 	b := rc.bot
 	to := "a message"
@@ -275,7 +275,7 @@ func cut(s string, n int) string {
 	return s
 }
 
-// describe is what a message says, in words.
+// describe returns what a message says, in words.
 func (b *bot) describe(it *item) string {
 	body := b.read(it.message())
 	words := []string{body.text}
@@ -288,9 +288,9 @@ func (b *bot) describe(it *item) string {
 	return strings.TrimSpace(strings.Join(words, "\n"))
 }
 
-// forwarded are the messages of a conversation that was passed on.
+// forwarded returns the messages of a conversation that was passed on.
 func (rc *receiver) forwarded(ctx context.Context, id string) []bus.Quote {
-	list, err := rc.bot.calls.look(ctx, id)
+	list, err := rc.bot.calls.fetch(ctx, id)
 	if err != nil {
 		rc.bot.deps.Log.WarnContext(ctx, "a forwarded conversation cannot be read", "message", id, "err", err)
 		return []bus.Quote{{About: "forwarded", Text: "[merged forward messages]"}}

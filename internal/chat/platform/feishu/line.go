@@ -76,7 +76,7 @@ func (l *line) dial(ctx context.Context) (socket.Target, error) {
 		return socket.Target{}, errors.New("Feishu names an address for the connection without a service_id") //nolint:staticcheck // a name begins the sentence
 	}
 	l.service, l.parts = int32(n), map[string]*pieces{}
-	l.keep(got.Config)
+	l.configure(got.Config)
 	return socket.Target{URL: got.URL}, nil
 }
 
@@ -102,8 +102,8 @@ func (c *client) endpoint(ctx context.Context) (got target, err error) {
 	return got, err
 }
 
-// keep takes over how often to ping.
-func (l *line) keep(c clientConfig) {
+// configure adopts how often Feishu wants a ping.
+func (l *line) configure(c clientConfig) {
 	l.ping = min(max(time.Duration(c.PingInterval)*time.Second, pingShortest), pingLongest)
 	if c.PingInterval <= 0 {
 		l.ping = pingLongest
@@ -159,7 +159,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 		var next clientConfig
 		if f.get("type") == "pong" && len(f.Payload) > 0 && json.Unmarshal(f.Payload, &next) == nil {
 			before := l.ping
-			if l.keep(next); l.ping != before {
+			if l.configure(next); l.ping != before {
 				l.beat(ctx, c)
 			}
 		}

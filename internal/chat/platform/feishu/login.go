@@ -137,7 +137,7 @@ func (g *registration) refusal() error {
 	return errors.New("Feishu says: " + text.Label(g.Error+" "+g.Details, msgShown))
 }
 
-// result is what the new app means for the section. People have other ids with
+// result returns what the new app means for the section. People have other ids with
 // it, so those of another app are forgotten.
 func (r *registrar) result(got registration) chat.Result {
 	app := identity(r.o.Domain, got.ID)

@@ -123,12 +123,12 @@ func (o *account) complete() error {
 	case o.AppSecret.IsZero():
 		return errors.New("appSecret is missing: it is in the app's settings under Credentials & Basic Info")
 	case o.Mode == modeWebhook && o.EncryptKey.IsZero() && o.VerificationToken.IsZero():
-		return errors.New("encryptKey or verificationToken is needed for mode webhook: requests of anybody would be believed")
+		return errors.New("encryptKey or verificationToken is needed for mode webhook: else requests of strangers would be accepted")
 	}
 	return nil
 }
 
-// accounts is the address of the accounts server.
+// accounts returns the address of the accounts server.
 func (o *account) accounts() string {
 	switch {
 	case o.AccountsBaseURL != "":
@@ -139,7 +139,7 @@ func (o *account) accounts() string {
 	return "https://accounts.feishu.cn"
 }
 
-// identity is which app this is.
+// identity returns which app this is.
 func identity(domain, appID string) string {
 	if appID = strings.TrimSpace(appID); appID == "" {
 		return ""
@@ -150,7 +150,7 @@ func identity(domain, appID string) string {
 	return "feishu:" + appID
 }
 
-// caps are the limits of the platform. A card has 30 KB of JSON, in which a byte
+// caps returns the limits of the platform. A card has 30 KB of JSON, in which a byte
 // of text takes two at worst.
 func (o *account) caps() chat.Caps {
 	c := chat.Caps{
@@ -177,7 +177,7 @@ func (o *account) caps() chat.Caps {
 	return c
 }
 
-// hint is how the names of tools are shown: a line for each call.
+// hint returns how the names of tools are shown: a line for each call.
 func (o *account) hint(text string) string {
 	var lines []string
 	for _, call := range calls(text) {
@@ -291,7 +291,7 @@ func merge(section json.RawMessage, name string, patch map[string]any) (map[stri
 
 const defaultInstance = "default"
 
-// instanceID is the id of an app that has none.
+// instanceID returns the id of an app that has none.
 func instanceID(i int) string {
 	if i == 0 {
 		return defaultInstance

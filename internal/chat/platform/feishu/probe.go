@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat"
 )
 
-// needed are the scopes without which something does not work: one of each
+// needed returns the scopes without which something does not work: one of each
 // group is enough.
 func needed() [][]string {
 	return [][]string{

@@ -63,7 +63,7 @@ func features(n markdown.Node) (marked, linked bool) {
 }
 
 // harmless keeps words of ours from calling people: a text of Feishu names
-// everybody with <at user_id="all">.
+// all members with <at user_id="all">.
 func harmless(s string) string { return strings.ReplaceAll(s, "<at", "<\u200bat") }
 
 // postShape is rich text: a line of elements for each line.
@@ -107,7 +107,7 @@ func postShape(tree markdown.Node) (shape, error) {
 // elementID names the text of a card, which grows.
 const elementID = "streaming_md"
 
-// cardOf is a card of schema 2.0 with a text.
+// cardOf returns a card of schema 2.0 with a text.
 func cardOf(said string, streaming bool) map[string]any {
 	config := map[string]any{"wide_screen_mode": true, "update_multi": true}
 	if streaming {
@@ -120,7 +120,7 @@ func cardOf(said string, streaming bool) map[string]any {
 	}
 }
 
-// cardMarkdown is the text of a card for a message.
+// cardMarkdown returns the text of a card for a message.
 func cardMarkdown(out bus.Outbound, tables int) string {
 	said := strings.TrimSpace(text.Valid(out.Text))
 	if out.Plain {
@@ -165,7 +165,7 @@ func gap(parent markdown.Node, i int, in string) string {
 	return markdown.Gap(parent, i, in)
 }
 
-// bullet is what begins an item of a list.
+// bullet returns what begins an item of a list.
 func bullet(list markdown.Node, i int) string {
 	mark := strings.Replace(markdown.Bullet(list, i), "• ", "- ", 1)
 	if list.Children[i].Task != markdown.NoTask {
@@ -178,7 +178,7 @@ func (r *renderer) heading(n markdown.Node, _ string) {
 	r.WriteString(strings.Repeat("#", n.Level) + " " + strings.ReplaceAll(r.Rendered(n.Children), "\n", " "))
 }
 
-// fenced is a code block. A tag in it would still be read.
+// fenced returns a code block. A tag in it would still be read.
 func fenced(info, code string) string { return markdown.Fence(info, harmless(code)) }
 
 // table writes a table, or draws it if the card has too many.

@@ -37,7 +37,7 @@ type record struct {
 	kind   string    // text, post or interactive
 	card   string    // id of its card entity
 	seq    int64     // of the last change of that
-	said   string    // what that says, as Markdown; "" if it is not known
+	text   string    // what that says, as Markdown; "" if it is not known
 	live   time.Time // when its streaming mode began; zero: it is off, or not known
 	unsure bool      // an earlier try may have sent it, with another card
 }
@@ -53,7 +53,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return b.sendFile(ctx, out)
 	}
 	if out.Kind == bus.Gone && out.Question != nil {
-		b.ask.settle(ctx, out.Question.ID, out.Text != "")
+		b.ask.resolve(ctx, out.Question.ID, out.Text != "")
 	}
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
@@ -188,7 +188,7 @@ func (b *bot) sendEntity(ctx context.Context, out bus.Outbound) (string, error) 
 	}
 	id, err := b.deliver(ctx, out, shape{"interactive", content}, out.Key, card)
 	if r, ok := b.sent.Get(id); ok && err == nil && said != "" && r.card == card && !r.unsure {
-		r.said = said
+		r.text = said
 		if out.Kind == bus.Delta {
 			r.live = now
 		}
@@ -265,7 +265,7 @@ func gone(err error) bool {
 	return false
 }
 
-// target is the message to answer: in a topic each part is a reply, else the
+// target returns the message to answer: in a topic each part is a reply, else the
 // first one if the settings say so.
 func (b *bot) target(out bus.Outbound) string {
 	switch out.Kind {
@@ -283,7 +283,7 @@ func (b *bot) target(out bus.Outbound) string {
 	return ""
 }
 
-// idType is what kind of id a chat or a person has.
+// idType returns what kind of id a chat or a person has.
 func idType(id string) string {
 	switch {
 	case strings.HasPrefix(id, "oc_"):
@@ -332,7 +332,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	return id, classify(err)
 }
 
-// fileForm is what a file is shown as, and what its upload is called.
+// fileForm returns what a file is shown as, and what its upload is called.
 func fileForm(f *kit.Attachment) (kind, form string) {
 	ext := strings.TrimPrefix(strings.ToLower(path.Ext(f.Name)), ".")
 	switch {

@@ -40,7 +40,7 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 	_, _ = w.Write(answer)
 }
 
-// verified is the event of a request that Feishu sent. With an encrypt key it is
+// verified returns the event of a request that Feishu sent. With an encrypt key it is
 // encrypted, and signed unless it only proves our address; with a verification
 // token it bears that.
 func (b *bot) verified(h http.Header, body []byte) (payload []byte, outer envelope, err error) {

@@ -88,7 +88,7 @@ type mention struct {
 
 func (e *event) direct() bool { return e.Message.ChatType == "p2p" }
 
-// millis is a time of Feishu's clock; zero if it does not say. Some events count
+// millis returns a time of Feishu's clock; zero if it does not say. Some events count
 // microseconds.
 func millis(s string) time.Time {
 	n, err := strconv.ParseInt(s, 10, 64)
@@ -175,7 +175,7 @@ func (b *bot) hold(ctx context.Context, app string, e event) error {
 	return nil
 }
 
-// challenge is the answer to a request that proves our address.
+// challenge returns the answer to a request that proves our address.
 func challenge(word string) []byte {
 	data, _ := encode(map[string]string{"challenge": word}) // a word
 	return bytes.TrimSpace(data)

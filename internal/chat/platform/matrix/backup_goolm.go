@@ -36,8 +36,8 @@ type copies struct {
 	version id.KeyBackupVersion
 }
 
-// kept is one key in the backup.
-type kept struct {
+// backupKey is one key in the backup.
+type backupKey struct {
 	Index     uint32                                                 `json:"first_message_index"`
 	Forwarded int                                                    `json:"forwarded_count"`
 	Verified  bool                                                   `json:"is_verified"`
@@ -56,7 +56,7 @@ func (m *machine) useCopies(c *copies) {
 	m.saved = c
 }
 
-// secret is one that the device was given, nil if it was not.
+// secret returns one that the device was given, nil if it was not.
 func (m *machine) secret(ctx context.Context, name id.Secret) ([]byte, error) {
 	text, err := m.olm.CryptoStore.GetSecret(ctx, name)
 	if err != nil {
@@ -72,7 +72,7 @@ func (m *machine) secret(ctx context.Context, name id.Secret) ([]byte, error) {
 	return raw, nil
 }
 
-func (m *machine) keepSecret(ctx context.Context, name id.Secret, raw []byte) error {
+func (m *machine) saveSecret(ctx context.Context, name id.Secret, raw []byte) error {
 	return m.olm.CryptoStore.PutSecret(ctx, name, unpadded(raw))
 }
 
@@ -136,14 +136,14 @@ func (m *machine) upload(ctx context.Context, c *copies) error {
 	for len(list) > 0 {
 		part := list[:min(backupPart, len(list))]
 		list = list[len(part):]
-		rooms := map[id.RoomID]map[string]map[id.SessionID]kept{}
+		rooms := map[id.RoomID]map[string]map[id.SessionID]backupKey{}
 		for _, s := range part {
-			k, err := keep(c.key, s)
+			k, err := encryptKey(c.key, s)
 			if err != nil {
 				return err
 			}
 			if rooms[s.RoomID] == nil {
-				rooms[s.RoomID] = map[string]map[id.SessionID]kept{"sessions": {}}
+				rooms[s.RoomID] = map[string]map[id.SessionID]backupKey{"sessions": {}}
 			}
 			rooms[s.RoomID]["sessions"][s.ID()] = k
 		}
@@ -164,12 +164,12 @@ func (c *copies) query() string {
 	return "?" + url.Values{"version": {c.version.String()}}.Encode()
 }
 
-// keep encrypts a key for the backup.
-func keep(key *backup.MegolmBackupKey, s *crypto.InboundGroupSession) (kept, error) {
+// encryptKey returns a key of a session in the form of the backup.
+func encryptKey(key *backup.MegolmBackupKey, s *crypto.InboundGroupSession) (backupKey, error) {
 	first := s.Internal.FirstKnownIndex()
 	exported, err := s.Internal.Export(first)
 	if err != nil {
-		return kept{}, err
+		return backupKey{}, err
 	}
 	data := backup.MegolmSessionData{
 		Algorithm:          id.AlgorithmMegolmV1,
@@ -179,7 +179,7 @@ func keep(key *backup.MegolmBackupKey, s *crypto.InboundGroupSession) (kept, err
 		SessionKey:         string(exported),
 	}
 	locked, err := backup.EncryptSessionData(key, data)
-	return kept{Index: first, Forwarded: len(s.ForwardingChains), Data: locked}, err
+	return backupKey{Index: first, Forwarded: len(s.ForwardingChains), Data: locked}, err
 }
 
 // restore fetches the keys of a session from the backup.
@@ -188,7 +188,7 @@ func (m *machine) restore(ctx context.Context, room id.RoomID, session id.Sessio
 	if c == nil {
 		return false
 	}
-	var got kept
+	var got backupKey
 	err := m.bot.client.call(ctx, http.MethodGet, path(roomKeys+"/keys", room.String(), session.String())+c.query(), nil, &got)
 	if is(err, "M_NOT_FOUND") {
 		return false
@@ -242,7 +242,7 @@ func (m *machine) unlock(ctx context.Context, text string) error {
 	if err != nil && !errors.Is(err, ssss.ErrUnverifiableKey) {
 		return errRecoveryKey
 	}
-	if err := m.takeSigning(ctx, key); err != nil {
+	if err := m.importSigning(ctx, key); err != nil {
 		return err
 	}
 	raw, err = m.olm.SSSS.GetDecryptedAccountData(ctx, mxevent.AccountDataMegolmBackupKey, key)
@@ -256,7 +256,7 @@ func (m *machine) unlock(ctx context.Context, text string) error {
 }
 
 func (m *machine) unlockBackup(ctx context.Context, raw []byte) error {
-	if err := m.keepSecret(ctx, id.SecretMegolmBackupV1, raw); err != nil {
+	if err := m.saveSecret(ctx, id.SecretMegolmBackupV1, raw); err != nil {
 		return err
 	}
 	exists, err := m.openBackup(ctx)
@@ -267,8 +267,8 @@ func (m *machine) unlockBackup(ctx context.Context, raw []byte) error {
 	return err
 }
 
-// takeSigning gets the keys that sign from the account, and signs the device.
-func (m *machine) takeSigning(ctx context.Context, key *ssss.Key) error {
+// importSigning fetches the keys that sign from the account, and signs the device.
+func (m *machine) importSigning(ctx context.Context, key *ssss.Key) error {
 	err := m.olm.FetchCrossSigningKeysFromSSSS(ctx, key)
 	if errors.Is(err, mautrix.MNotFound) || errors.Is(err, ssss.ErrNotEncryptedForKey) {
 		return nil
@@ -280,17 +280,17 @@ func (m *machine) takeSigning(ctx context.Context, key *ssss.Key) error {
 		m.olm.CrossSigningKeys = nil
 		return errors.New("the recovery key holds keys that the account does not use any more: reset the recovery key in another client")
 	}
-	if err := m.keepSigning(ctx, m.olm.CrossSigningKeys); err != nil {
+	if err := m.saveSigning(ctx, m.olm.CrossSigningKeys); err != nil {
 		return err
 	}
 	return m.signDevice(ctx)
 }
 
-func (m *machine) keepSigning(ctx context.Context, keys *crypto.CrossSigningKeysCache) error {
+func (m *machine) saveSigning(ctx context.Context, keys *crypto.CrossSigningKeysCache) error {
 	return errors.Join(
-		m.keepSecret(ctx, id.SecretXSMaster, keys.MasterKey.Seed()),
-		m.keepSecret(ctx, id.SecretXSSelfSigning, keys.SelfSigningKey.Seed()),
-		m.keepSecret(ctx, id.SecretXSUserSigning, keys.UserSigningKey.Seed()),
+		m.saveSecret(ctx, id.SecretXSMaster, keys.MasterKey.Seed()),
+		m.saveSecret(ctx, id.SecretXSSelfSigning, keys.SelfSigningKey.Seed()),
+		m.saveSecret(ctx, id.SecretXSUserSigning, keys.UserSigningKey.Seed()),
 	)
 }
 

@@ -39,7 +39,7 @@ func newClient(o *options, h *http.Client) *client {
 	return c
 }
 
-// bearer is the token of the login, "" before it.
+// bearer returns the token of the login, "" before it.
 func (c *client) bearer(context.Context, string) (string, error) {
 	if t := c.token.Load(); t != nil {
 		return t.Reveal(), nil
@@ -97,7 +97,7 @@ func classify(err error) error {
 	case e.Code != "" && e.Status/100 == 4:
 		return chat.Permanent(err)
 	}
-	return err // also a status without a code: it is of somebody between us and the server
+	return err // also a status without a code: it is of a proxy between us and the server
 }
 
 // path joins the pieces of a path, which may hold any characters.
@@ -133,10 +133,16 @@ func (c *client) call(ctx context.Context, method, path string, body, result any
 
 // callWithin is call with a limit of its own; 0 is the usual one.
 func (c *client) callWithin(ctx context.Context, limit time.Duration, method, path string, body, result any) error {
-	return c.rest.Do(ctx, kit.Call{Method: method, Path: path, Name: name(path), Body: kit.PlainJSON(body), Within: limit}, result)
+	return c.rest.Do(ctx, kit.Call{
+		Method: method,
+		Path:   path,
+		Name:   name(path),
+		Body:   kit.PlainJSON(body),
+		Within: limit,
+	}, result)
 }
 
-// name is what an error calls a request: its path without ids and query.
+// name returns what an error calls a request: its path without ids and query.
 func name(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	for _, base := range []string{clientV3, clientV1, mediaV3} {

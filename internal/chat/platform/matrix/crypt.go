@@ -30,9 +30,9 @@ type crypt interface {
 	close() error
 }
 
-// keeper keeps copies of keys on the homeserver, which the recovery key of the
+// keyBackup keeps copies of keys on the homeserver, which the recovery key of the
 // account opens.
-type keeper interface {
+type keyBackup interface {
 	// recovery says what there is.
 	recovery(ctx context.Context) (recovery, error)
 	// unlock takes the recovery key that a person has.
@@ -61,7 +61,7 @@ type voucher interface {
 // desk is the encryption with all that a login needs of it.
 type desk interface {
 	crypt
-	keeper
+	keyBackup
 	voucher
 }
 
@@ -130,7 +130,7 @@ func (b *bot) keys() (crypt, error) {
 	return nil, chat.ErrNotReady
 }
 
-// sessionOf is the session whose keys an encrypted event needs.
+// sessionOf returns the session whose keys an encrypted event needs.
 func sessionOf(e event) string {
 	var c struct {
 		Session string `json:"session_id"`

@@ -123,7 +123,7 @@ func (m *machine) start(ctx context.Context) error {
 }
 
 // alone makes sure that the device is ours: with keys of another program
-// nobody could read what we write.
+// our messages could not be read.
 func (m *machine) alone(ctx context.Context) (err error) {
 	b := m.bot
 	if m.shown, err = b.published(ctx); err != nil {
@@ -181,7 +181,7 @@ func (m *machine) sign(ctx context.Context) error {
 		return err
 	}
 	m.shown.master = keys.MasterKey.PublicKey().String()
-	return m.keepSigning(ctx, keys)
+	return m.saveSigning(ctx, keys)
 }
 
 // sync implements crypt.
@@ -248,8 +248,8 @@ func (m *machine) decrypt(ctx context.Context, e event) (event, error) {
 	case id.TrustStateUnknownDevice, id.TrustStateDeviceKeyMismatch, id.TrustStateBlacklisted:
 		return e, fmt.Errorf("the keys of the message do not belong to a device of its sender (%s)", got.Mautrix.TrustState)
 	}
-	// Whoever has power over the homeserver can put keys into a backup, and anyone
-	// can pass keys on.
+	// Whoever has power over the homeserver can put keys into a backup, and every
+	// member can pass keys on.
 	e.weak = got.Mautrix.TrustState == id.TrustStateBackup || got.Mautrix.TrustState == id.TrustStateForwarded
 	e.Type, e.Content = got.Type.Type, bytes.Clone(got.Content.VeryRaw)
 	return e, nil

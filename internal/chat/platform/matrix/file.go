@@ -56,7 +56,7 @@ func (c *content) fileType() bool {
 	return false
 }
 
-// kind is the word of the marker.
+// kind returns the word of the marker.
 func (c *content) kind() string {
 	if c.Type == "m.audio" && len(c.Voice) > 0 {
 		return "voice"
@@ -64,7 +64,7 @@ func (c *content) kind() string {
 	return strings.TrimPrefix(c.Type, "m.")
 }
 
-// filename is what the sender called the file.
+// filename returns what the sender called the file.
 func (c *content) filename() string {
 	if c.Filename != "" {
 		return c.Filename
@@ -75,7 +75,7 @@ func (c *content) filename() string {
 	return c.kind()
 }
 
-// caption is what the sender wrote beside a file.
+// caption returns what the sender wrote beside a file.
 func (c *content) caption() string {
 	if c.Filename == "" || c.Filename == c.Body {
 		return ""
@@ -83,7 +83,7 @@ func (c *content) caption() string {
 	return c.Body
 }
 
-// mark is what others hear of a file or a place in a message that is not for us.
+// mark returns what others hear of a file or a place in a message that is not for us.
 func (c *content) mark() string {
 	switch {
 	case c.fileType():
@@ -120,7 +120,7 @@ func (rc *receiver) fetch(ctx context.Context, e event, c *content) (f files) {
 	case errors.Is(err, media.ErrTooLarge):
 		mark = fmt.Sprintf("[attachment: %s - too large]", media.FileName(c.filename()))
 	case err != nil:
-		rc.bot.deps.Log.WarnContext(ctx, "fetch a file", "room", e.Room, "message", e.ID, "err", err)
+		rc.bot.deps.Log.WarnContext(ctx, "cannot fetch a file", "room", e.Room, "message", e.ID, "err", err)
 		mark = fmt.Sprintf("[attachment: %s - download failed]", media.FileName(c.filename()))
 	default:
 		if words := rc.transcribe(ctx, c, saved); words != "" {
@@ -247,8 +247,14 @@ func newLocker(src io.Reader) (*locker, error) {
 		return nil, err
 	}
 	return &locker{src: src, stream: cipher.NewCTR(block, iv), sum: sha256.New(), file: lockedFile{
-		Key: fileKey{Kind: "oct", Ops: []string{"encrypt", "decrypt"}, Alg: "A256CTR", Value: base64.RawURLEncoding.EncodeToString(key), Ext: true},
-		IV:  base64.RawStdEncoding.EncodeToString(iv), V: "v2",
+		Key: fileKey{
+			Kind:  "oct",
+			Ops:   []string{"encrypt", "decrypt"},
+			Alg:   "A256CTR",
+			Value: base64.RawURLEncoding.EncodeToString(key),
+			Ext:   true,
+		},
+		IV: base64.RawStdEncoding.EncodeToString(iv), V: "v2",
 	}}, nil
 }
 
@@ -260,7 +266,7 @@ func (l *locker) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// done is the file after all of it was read.
+// done returns the file after all of it was read.
 func (l *locker) done(address string) *lockedFile {
 	l.file.URL = address
 	l.file.Hashes = map[string]string{"sha256": base64.RawStdEncoding.EncodeToString(l.sum.Sum(nil))}

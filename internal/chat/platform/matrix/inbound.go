@@ -56,7 +56,7 @@ const (
 	relReplace = "m.replace"
 )
 
-// thread is the root of the thread that a message belongs to.
+// thread returns the root of the thread that a message belongs to.
 func (c *content) thread() string {
 	if c.Relates.Type == relThread {
 		return c.Relates.Event
@@ -64,7 +64,7 @@ func (c *content) thread() string {
 	return ""
 }
 
-// answers is the message that this one replies to. In a thread clients name
+// answers returns the message that this one replies to. In a thread clients name
 // the last one as well, for those that know no threads.
 func (c *content) answers() string {
 	if c.Relates.Answers == nil || c.Relates.Type == relThread && c.Relates.Falling {
@@ -155,7 +155,7 @@ func (rc *receiver) open(ctx context.Context, e event, r *room) (event, bool) {
 		return e, false
 	}
 	rc.bot.deps.Log.WarnContext(ctx, "a message cannot be decrypted; others of this room are not told again", "room", e.Room, "sender", e.Sender, "err", err)
-	rc.bot.note(ctx, v.Route, phrase.In(string(rc.bot.o.Language), "I cannot decrypt a message in this room: its key has not reached me. I have asked for the key and will answer when it arrives. If I stay silent, please send the message again."))
+	rc.bot.sendNotice(ctx, v.Route, phrase.In(string(rc.bot.o.Language), "I cannot decrypt a message in this room: its key has not reached me. I have asked for the key and will answer when it arrives. If I stay silent, please send the message again."))
 	return e, false
 }
 
@@ -251,7 +251,7 @@ func (rc *receiver) command(s string) string {
 	return s
 }
 
-// words are what a person typed, without what their client put there, and
+// words returns what a person typed, without what their client put there, and
 // whether it names us.
 func (rc *receiver) words(c *content, r *room) (s string, named bool) {
 	me := rc.bot.o.UserID
@@ -326,7 +326,7 @@ func hasWord(s, name string) bool {
 	}
 }
 
-// quoted is what a message answers, whoever wrote it: our own may repeat what a
+// quoted returns what a message answers, whoever wrote it: our own may repeat what a
 // stranger said. If we wrote it, its text is returned as well.
 func (rc *receiver) quoted(ctx context.Context, e event, r *room, c *content) (asked string, list []bus.Quote) {
 	id := c.answers()
@@ -359,7 +359,7 @@ func (rc *receiver) quoted(ctx context.Context, e event, r *room, c *content) (a
 	return asked, []bus.Quote{{About: "what this answers", Text: "[answers " + to + ": " + s + "]"}}
 }
 
-// answerTo is the answer that a message gives by being a reply to a question of
+// answerTo returns the answer that a message gives by being a reply to a question of
 // ours: a short word that was typed, and nothing else.
 func answerTo(asked, word string, c *content) *bus.Answer {
 	if asked == "" || c.Type != "m.text" {

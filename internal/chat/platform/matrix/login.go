@@ -107,7 +107,7 @@ func (b *bot) refusedLogin(err error) error {
 	return err
 }
 
-// saved is what an earlier login left.
+// saved returns what an earlier login left.
 func (b *bot) saved(ctx context.Context) (a account) {
 	data, err := os.ReadFile(filepath.Join(b.dir, sessionFile))
 	if err == nil {

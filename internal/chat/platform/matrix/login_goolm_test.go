@@ -247,7 +247,7 @@ func (i *initiator) next(kind string) (p proof) {
 
 func (i *initiator) say(kind string, content map[string]any) {
 	i.t.Helper()
-	if err := i.tell(i.t.Context(), i.talk, kind, content); err != nil {
+	if err := i.sendEvent(i.t.Context(), i.talk, kind, content); err != nil {
 		i.t.Fatal(err)
 	}
 }

@@ -56,7 +56,7 @@ type bot struct {
 	strangers budget
 	ours      *recent.Map[string, bool] // messages that we sent
 	ignored   *recent.Map[string, bool] // messages that were not for us
-	told      *recent.Map[string, bool]
+	logged    *recent.Map[string, bool]
 	limit     atomic.Int64 // bytes of the largest file that we take and send
 	vault     vault
 }
@@ -81,8 +81,18 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		return nil, err
 	}
 	b := &bot{
-		deps: d, o: o, downloads: make(chan struct{}, o.MaxDownloads), strangers: budget{most: strangerDay, per: 24 * time.Hour}, keyWait: keyWait, pollFor: pollFor, silence: pollSilence, trouble: troubleWait, began: d.Now(),
-		ours: recent.New[string, bool](remembered), ignored: recent.New[string, bool](remembered), told: recent.New[string, bool](remembered),
+		deps:      d,
+		o:         o,
+		downloads: make(chan struct{}, o.MaxDownloads),
+		strangers: budget{most: strangerDay, per: 24 * time.Hour},
+		keyWait:   keyWait,
+		pollFor:   pollFor,
+		silence:   pollSilence,
+		trouble:   troubleWait,
+		began:     d.Now(),
+		ours:      recent.New[string, bool](remembered),
+		ignored:   recent.New[string, bool](remembered),
+		logged:    recent.New[string, bool](remembered),
 	}
 	b.limit.Store(o.MaxMediaBytes)
 	b.rooms = newRooms(b)
@@ -105,7 +115,7 @@ func (b *bot) Name() string { return b.deps.Name }
 // Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.o.caps() }
 
-// identity is who we are there, for status.
+// identity returns who we are there, for status.
 func (b *bot) identity() string {
 	if _, err := b.keys(); errors.Is(err, errNoCrypt) && b.o.E2EEEnabled {
 		return b.o.UserID + " (without encryption)"
@@ -115,10 +125,10 @@ func (b *bot) identity() string {
 
 // once reports whether something was not told yet.
 func (b *bot) once(what string) bool {
-	if b.told.Has(what) {
+	if b.logged.Has(what) {
 		return false
 	}
-	b.told.Put(what, true)
+	b.logged.Put(what, true)
 	return true
 }
 
@@ -218,6 +228,6 @@ func (b *bot) closeCrypt() {
 	}
 	b.vault.set(nil, nil)
 	if err := c.close(); err != nil {
-		b.deps.Log.Warn("close the store of keys", "err", err)
+		b.deps.Log.Warn("cannot close the store of keys", "err", err)
 	}
 }

@@ -97,7 +97,7 @@ func (o *options) caps() chat.Caps {
 	return c
 }
 
-// rules are what the gate cannot know: open is our default, and ids begin as names
+// rules returns what the gate cannot know: open is our default, and ids begin as names
 // do elsewhere.
 func (o *options) rules() access.Rules {
 	r := access.Rules{Entries: readEntry}
@@ -115,7 +115,7 @@ func readEntry(written string) []access.Entry {
 	}
 	e := access.Entry{Kind: access.ID, Value: s}
 	if !strings.HasPrefix(s, "@") || !strings.Contains(s, ":") {
-		e.Advice = "it is no Matrix id; write @person:server"
+		e.Advice = "it is not a Matrix id; write @person:server"
 	}
 	return []access.Entry{e}
 }

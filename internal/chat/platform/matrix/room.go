@@ -101,7 +101,7 @@ func (rs *rooms) forget(id string) {
 	rs.known.Delete(id)
 }
 
-// apply makes an event of state part of a room that nobody else has yet.
+// apply makes an event of state part of a room that no other goroutine has yet.
 func (r *room) apply(e event) {
 	if e.StateKey == nil {
 		return
@@ -132,10 +132,10 @@ func (r *room) apply(e event) {
 // us invites others.
 func (r *room) direct() bool { return len(r.members) <= 2 && !r.public && !r.readable }
 
-// people are the ids of all who can read the room.
+// people returns the ids of all who can read the room.
 func (r *room) people() []string { return slices.Sorted(maps.Keys(r.members)) }
 
-// name is how a person is shown.
+// name returns how a person is shown.
 func (r *room) name(user string) string {
 	if n := r.members[user]; n != "" {
 		return n
@@ -143,13 +143,13 @@ func (r *room) name(user string) string {
 	return localpart(user)
 }
 
-// localpart is the name in an id.
+// localpart returns the name in an id.
 func localpart(user string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(user, "@"), ":")
 	return text.Speaker(name)
 }
 
-// membership is what an m.room.member event makes of a person.
+// membership returns what an m.room.member event makes of a person.
 func membership(e event) string {
 	var c struct{ Membership string }
 	_ = json.Unmarshal(e.Content, &c) // what is malformed is none

@@ -80,11 +80,11 @@ func (s *comparison) step(ctx context.Context, e event) (done bool, err error) {
 		err = s.compare(ctx, p)
 	case "mac":
 		if err = s.check(ctx, p); err == nil {
-			return true, s.bot.tell(ctx, s.talk, "done", map[string]any{})
+			return true, s.bot.sendEvent(ctx, s.talk, "done", map[string]any{})
 		}
 	}
 	if r, ok := errors.AsType[refused](err); ok {
-		err = errors.Join(err, s.bot.tell(ctx, s.talk, "cancel", map[string]any{"code": r.code, "reason": r.reason}))
+		err = errors.Join(err, s.bot.sendEvent(ctx, s.talk, "cancel", map[string]any{"code": r.code, "reason": r.reason}))
 	}
 	return err != nil, err
 }
@@ -96,11 +96,11 @@ func (s *comparison) accept(ctx context.Context, e event) error {
 		return nil
 	}
 	if !slices.Contains(p.Methods, methodSAS) {
-		return s.bot.tell(ctx, t, "cancel", map[string]any{"code": "m.unknown_method", "reason": "the bot compares only emoji"})
+		return s.bot.sendEvent(ctx, t, "cancel", map[string]any{"code": "m.unknown_method", "reason": "the bot compares only emoji"})
 	}
 	s.talk = t
 	s.dialog.Tell(chat.Step{Note: fmt.Sprintf("%s asks for a verification (device %s). Go on there and choose emoji.", t.user, t.device)})
-	return s.bot.tell(ctx, t, "ready", map[string]any{"from_device": s.bot.device, "methods": []string{methodSAS}})
+	return s.bot.sendEvent(ctx, t, "ready", map[string]any{"from_device": s.bot.device, "methods": []string{methodSAS}})
 }
 
 // begin promises a key before it knows the other one, so that neither side can
@@ -121,7 +121,7 @@ func (s *comparison) begin(ctx context.Context, e event, p proof) error {
 	}
 	s.start = p
 	sum := sha256.Sum256(append([]byte(s.public()), whole...))
-	return s.bot.tell(ctx, s.talk, "accept", map[string]any{
+	return s.bot.sendEvent(ctx, s.talk, "accept", map[string]any{
 		"method": methodSAS, "hash": sasHash, "key_agreement_protocol": sasExchange, "message_authentication_code": sasMAC,
 		"short_authentication_string": p.Strings, "commitment": unpadded(sum[:]),
 	})
@@ -144,7 +144,7 @@ func (s *comparison) compare(ctx context.Context, p proof) error {
 		return refused{"m.invalid_message", "the key is not a good one"}
 	}
 	s.theirs = p.Key
-	if err := s.bot.tell(ctx, s.talk, "key", map[string]any{"key": s.public()}); err != nil {
+	if err := s.bot.sendEvent(ctx, s.talk, "key", map[string]any{"key": s.public()}); err != nil {
 		return err
 	}
 
@@ -179,7 +179,7 @@ func (s *comparison) sign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.bot.tell(ctx, s.talk, "mac", map[string]any{"mac": macs, "keys": all})
+	return s.bot.sendEvent(ctx, s.talk, "mac", map[string]any{"mac": macs, "keys": all})
 }
 
 // check takes the proof of the other device, and trusts its keys.
@@ -234,7 +234,7 @@ func (s *comparison) mac(ours bool, name, text string) (string, error) {
 	return unpadded(h.Sum(nil)), nil
 }
 
-// short is what both sides show.
+// short returns what both sides show.
 func (s *comparison) short() (string, error) {
 	info := strings.Join([]string{
 		"MATRIX_KEY_VERIFICATION_SAS", s.talk.user, s.talk.device, s.theirs, s.bot.o.UserID, s.bot.device, s.public(), s.talk.txn,

@@ -32,7 +32,7 @@ type outgoing struct {
 	Body     string      `json:"body"`
 	Format   string      `json:"format,omitempty"`
 	HTML     string      `json:"formatted_body,omitempty"`
-	Mentions struct{}    `json:"m.mentions"` // of nobody, whatever stands in the text
+	Mentions struct{}    `json:"m.mentions"` // empty, whatever stands in the text
 	Relates  *relation   `json:"m.relates_to,omitempty"`
 	New      *outgoing   `json:"m.new_content,omitempty"`
 	Filename string      `json:"filename,omitempty"`
@@ -66,7 +66,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", err
 	}
 	m.Relates = relates(out)
-	id, err := b.put(ctx, out.Route.ChatID, r, m, transaction(out.Key))
+	id, err := b.sendMessage(ctx, out.Route.ChatID, r, m, transaction(out.Key))
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +85,7 @@ func (b *bot) noRoom(err error) error {
 	return classify(err)
 }
 
-// transaction is what a message is sent by: a homeserver that gets it again
+// transaction returns what a message is sent by: a homeserver that gets it again
 // answers with the message that it knows.
 func transaction(key string) string {
 	if key == "" {
@@ -95,12 +95,12 @@ func transaction(key string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// answerOf is the content of a part of an answer.
+// answerOf returns the content of a part of an answer.
 func answerOf(words string, whole bool) *outgoing {
 	return wordsOf(bus.Outbound{Kind: bus.Final, Text: words}, whole)
 }
 
-// wordsOf is the content of a message of words. One that is not whole has no
+// wordsOf returns the content of a message of words. One that is not whole has no
 // markup.
 func wordsOf(out bus.Outbound, whole bool) *outgoing {
 	m := &outgoing{Type: "m.text", Body: strings.Map(printable, text.Valid(out.Text))}
@@ -152,8 +152,8 @@ func relates(out bus.Outbound) *relation {
 	return nil
 }
 
-// put sends a message into a room, encrypted where the room is.
-func (b *bot) put(ctx context.Context, id string, r *room, m *outgoing, txn string) (string, error) {
+// sendMessage posts into a room, encrypted where the room is.
+func (b *bot) sendMessage(ctx context.Context, id string, r *room, m *outgoing, txn string) (string, error) {
 	data, err := m.fit()
 	if err != nil {
 		return "", err
@@ -161,8 +161,8 @@ func (b *bot) put(ctx context.Context, id string, r *room, m *outgoing, txn stri
 	return b.post(ctx, id, r, "m.room.message", data, txn)
 }
 
-// note says something about the conversation itself.
-func (b *bot) note(ctx context.Context, to bus.Route, words string) {
+// sendNotice posts a remark about the conversation itself.
+func (b *bot) sendNotice(ctx context.Context, to bus.Route, words string) {
 	if _, err := b.Send(ctx, bus.Outbound{Kind: bus.Notice, Route: to, Plain: true, Text: words}); err != nil {
 		b.deps.Log.DebugContext(ctx, "a notice cannot be sent", "room", to.ChatID, "err", err)
 	}
@@ -193,7 +193,7 @@ func (b *bot) post(ctx context.Context, id string, r *room, kind string, data js
 	return got.ID, nil
 }
 
-// fit is the JSON of a message within the limit of an event, without its markup
+// fit returns the JSON of a message within the limit of an event, without its markup
 // if that is too much. Encryption makes it a third longer, and escapes signs.
 func (m *outgoing) fit() (json.RawMessage, error) {
 	for _, page := range []bool{true, false} {
@@ -218,7 +218,7 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 	return data, nil
 }
 
-// file is the content of a message with a file, which is stored first.
+// file returns the content of a message with a file, which is stored first.
 func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, error) {
 	if len(out.Media) != 1 {
 		return nil, chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
@@ -275,7 +275,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	}
 	m := wordsOf(out, final)
 	edit := &outgoing{Type: m.Type, Body: "* " + text.Ellipsis(m.Body, fallbackMost), New: m, Relates: &relation{Type: relReplace, Event: id}}
-	_, err = b.put(ctx, out.Route.ChatID, r, edit, rand.Text())
+	_, err = b.sendMessage(ctx, out.Route.ChatID, r, edit, rand.Text())
 	return err
 }
 
@@ -334,7 +334,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	return route, fmt.Errorf("%q is not a Matrix room: use !id:server, #alias:server or @person:server", target)
 }
 
-// directRoom is where we are alone with a person.
+// directRoom returns where we are alone with a person.
 func (b *bot) directRoom(ctx context.Context, user string) (string, error) {
 	if !b.deps.Gate.Knows(ctx, access.Visitor{IDs: []string{user}, Direct: true, Route: bus.Route{Channel: b.deps.Name}}) {
 		return "", fmt.Errorf("%s is not in channels.%s.allowFrom and is not paired", user, b.deps.Name)
@@ -364,7 +364,7 @@ func (b *bot) directRoom(ctx context.Context, user string) (string, error) {
 	}
 	known[user] = append(known[user], got.Room)
 	if err := b.client.call(ctx, http.MethodPut, data, known, nil); err != nil {
-		b.deps.Log.WarnContext(ctx, "remember the room of a person", "sender", user, "err", err)
+		b.deps.Log.WarnContext(ctx, "cannot save the room of a person", "sender", user, "err", err)
 	}
 	return got.Room, nil
 }

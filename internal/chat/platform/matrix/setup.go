@@ -149,7 +149,7 @@ func (s *setup) verify(ctx context.Context) error {
 	}
 }
 
-// events is what others said to the device or in a room.
+// events returns what others said to the device or in a room.
 func (s *setup) events(ctx context.Context, got news, since string) []event {
 	s.desk.sync(ctx, got.cryptNews, since)
 	list := s.bot.decodeAll(ctx, "", got.toDevice())

@@ -99,7 +99,16 @@ func newSyncer(b *bot, in *kit.Intake[event]) (*syncer, error) {
 	if err := b.deps.State.Load(&f); err != nil {
 		return nil, err
 	}
-	return &syncer{bot: b, in: in, since: f.Next, done: f.Next, saved: f.Next, savedAt: b.deps.Now(), fewer: make(chan struct{}, 1), joined: map[string]time.Time{}}, nil
+	return &syncer{
+		bot:     b,
+		in:      in,
+		since:   f.Next,
+		done:    f.Next,
+		saved:   f.Next,
+		savedAt: b.deps.Now(),
+		fewer:   make(chan struct{}, 1),
+		joined:  map[string]time.Time{},
+	}, nil
 }
 
 // run reads until ctx ends. Passing trouble is waited out here.
@@ -119,7 +128,7 @@ func (s *syncer) run(ctx context.Context) error {
 			}
 			up = true
 			trouble.Reset()
-			s.take(ctx, got)
+			s.receive(ctx, got)
 			continue
 		case loggedOut(err) && !s.bot.o.Password.IsZero():
 			return fmt.Errorf("the homeserver ended the login: %w", err) // the next Run logs in again
@@ -172,9 +181,9 @@ func (s *syncer) poll(ctx context.Context, up bool) (news, error) {
 	return got, err
 }
 
-// take handles an answer: keys first, since messages need them, then
+// receive handles an answer: keys first, since messages need them, then
 // invitations, then what was said.
-func (s *syncer) take(ctx context.Context, got news) {
+func (s *syncer) receive(ctx context.Context, got news) {
 	first := s.since == ""
 	c, _ := s.bot.keys() // without them encrypted messages are told of when they come
 	if c != nil {
@@ -299,7 +308,7 @@ func (b *bot) decodeAll(ctx context.Context, id string, list []json.RawMessage) 
 	return out
 }
 
-// time is when an event was sent, as its server says.
+// time returns when an event was sent, as its server says.
 func (e event) time() time.Time {
 	if e.At <= 0 {
 		return time.Time{}
@@ -326,7 +335,7 @@ func (b *bot) invited(ctx context.Context, id string, state []event) bool {
 	}
 	v := access.Visitor{Route: bus.Route{Channel: b.deps.Name, ChatID: id}, IDs: []string{by}, Name: localpart(by), Direct: true}
 	known := b.deps.Gate.Knows(ctx, v)
-	if !known && (!direct || !b.strangers.take(b.deps.Now())) {
+	if !known && (!direct || !b.strangers.reserve(b.deps.Now())) {
 		if b.once("invite:" + by) {
 			b.deps.Log.InfoContext(ctx, "an invitation of a person who is not allowed stays open", "room", id, "sender", by)
 		}
@@ -361,7 +370,7 @@ type budget struct {
 	used  int
 }
 
-func (b *budget) take(now time.Time) bool {
+func (b *budget) reserve(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now.Sub(b.began) >= b.per {

@@ -49,14 +49,14 @@ type proof struct {
 	Relates    relation          `json:"m.relates_to"`
 }
 
-// toDevice is what other devices said to ours.
+// toDevice returns what other devices said to ours.
 func (n cryptNews) toDevice() []json.RawMessage {
 	var list events
 	_ = json.Unmarshal(n.ToDevice, &list) // the encryption tells of what cannot be read
 	return list.Events
 }
 
-// asker is the person behind an event between devices, as the gate knows them.
+// asker returns the person behind an event between devices, as the gate knows them.
 func (b *bot) asker(e event) access.Visitor {
 	return access.Visitor{Route: bus.Route{Channel: b.deps.Name}, IDs: []string{e.Sender}, Name: localpart(e.Sender), Direct: true}
 }
@@ -79,7 +79,7 @@ func (b *bot) asked(e event) (t talk, p proof, ok bool) {
 	return t, p, ok && t.device != "" && t.txn != "" && !ours && !old
 }
 
-// decline answers a verification that nobody at our side can confirm now. People
+// decline answers a verification that no person at our side can confirm now. People
 // who may not talk to us get no answer.
 func (b *bot) decline(ctx context.Context, e event, v access.Visitor) {
 	t, p, ok := b.asked(e)
@@ -87,18 +87,18 @@ func (b *bot) decline(ctx context.Context, e event, v access.Visitor) {
 	if !ok || !b.mayVerify(ctx, v) || time.UnixMilli(p.At).Before(b.began) {
 		return
 	}
-	if err := b.tell(ctx, t, "cancel", map[string]any{"code": "m.user", "reason": declineReason + b.fix()}); err != nil {
+	if err := b.sendEvent(ctx, t, "cancel", map[string]any{"code": "m.user", "reason": declineReason + b.fix()}); err != nil {
 		b.deps.Log.DebugContext(ctx, "a verification cannot be declined", "sender", t.user, "err", err)
 	}
 	if b.once("verify:" + t.room + t.user) {
 		b.deps.Log.WarnContext(ctx, "a device wants to verify the bot: log in, then start the verification there again", "fix", b.fix(), "sender", t.user, "device", t.device)
 		if t.room != "" {
-			b.note(ctx, v.Route, phrase.In(string(b.o.Language), "I cannot verify this device on my own, because a person has to compare the emoji on my side. Whoever runs me starts `%s` on my computer and answers yes to the question about emoji; then start the verification again.", b.fix()))
+			b.sendNotice(ctx, v.Route, phrase.In(string(b.o.Language), "I cannot verify this device on my own, because a person has to compare the emoji on my side. Whoever runs me starts `%s` on my computer and answers yes to the question about emoji; then start the verification again.", b.fix()))
 		}
 	}
 }
 
-// fix is the command that opens the key backup and verifies the device.
+// fix returns the command that opens the key backup and verifies the device.
 func (b *bot) fix() string { return "nanobot channels login " + b.deps.Name }
 
 // mayVerify reports whether a verification by this person is answered.
@@ -106,8 +106,8 @@ func (b *bot) mayVerify(ctx context.Context, v access.Visitor) bool {
 	return v.IDs[0] == b.o.UserID || b.deps.Gate.Knows(ctx, v)
 }
 
-// tell sends an event of a verification.
-func (b *bot) tell(ctx context.Context, t talk, kind string, content map[string]any) error {
+// sendEvent passes an event of a verification to the other device.
+func (b *bot) sendEvent(ctx context.Context, t talk, kind string, content map[string]any) error {
 	kind = verifyPrefix + kind
 	if t.room == "" {
 		content["transaction_id"] = t.txn

@@ -62,7 +62,7 @@ func TestVerificationDeclined(t *testing.T) {
 	old := request(time.Now().Add(-time.Hour))
 	old["transaction_id"] = "old"
 	for _, content := range []map[string]any{old, {"from_device": 7}, request(now)} {
-		if err := person.tell(t.Context(), talk{user: matrixtest.Bot, device: "*", txn: "t1"}, "request", content); err != nil {
+		if err := person.sendEvent(t.Context(), talk{user: matrixtest.Bot, device: "*", txn: "t1"}, "request", content); err != nil {
 			t.Fatal(err)
 		}
 	}

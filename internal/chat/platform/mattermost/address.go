@@ -40,7 +40,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	return bus.Route{Channel: b.deps.Name, ChatID: id}, nil
 }
 
-// byID is the channel of an id, or the direct one of a person's id.
+// byID returns the channel of an id, or the direct one of a person's id.
 func (c *client) byID(ctx context.Context, me *user, id string) (string, error) {
 	var channel conversation
 	err := c.call(ctx, http.MethodGet, "/channels/"+url.PathEscape(id), nil, &channel)
@@ -54,7 +54,7 @@ func (c *client) byID(ctx context.Context, me *user, id string) (string, error) 
 	return c.directTo(ctx, me, who.ID)
 }
 
-// directTo is the direct channel of a person and us; me is nil before
+// directTo returns the direct channel of a person and us; me is nil before
 // the server said who we are.
 func (c *client) directTo(ctx context.Context, me *user, id string) (string, error) {
 	if me == nil {

@@ -35,7 +35,7 @@ func (b *bot) prove(o offer) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// buttons are the answers to a question.
+// buttons returns the answers to a question.
 func (b *bot) buttons(out bus.Outbound) []any {
 	q := out.Question
 	if q == nil || len(q.Options) == 0 || b.o.WebhookURL == "" {
@@ -96,7 +96,9 @@ func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit cha
 		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
-	v.Mentioned, v.Route.ThreadID, v.Text = true, p.Context.Thread, ""
+	v.Mentioned = true
+	v.Route.ThreadID = p.Context.Thread
+	v.Text = ""
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		reply(w, map[string]any{"ephemeral_text": phrase.In(string(b.o.Language), "Only people whom the owner of this bot has admitted can answer.")})

@@ -93,7 +93,13 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	if !said && a.Status != http.StatusTooManyRequests && a.Status != http.StatusUnauthorized {
 		return nil, a.Foreign("Mattermost")
 	}
-	return nil, &apiError{Call: a.Call, Code: a.Status, ID: e.ID, Message: e.Message, After: a.Pause("Retry-After", "X-Ratelimit-Reset")}
+	return nil, &apiError{
+		Call:    a.Call,
+		Code:    a.Status,
+		ID:      e.ID,
+		Message: e.Message,
+		After:   a.Pause("Retry-After", "X-Ratelimit-Reset"),
+	}
 }
 
 // call runs a request with a JSON body and reads a JSON answer.

@@ -22,7 +22,7 @@ type directory struct {
 	roots  *recent.Map[string, bool]   // by the first post: whether it is ours
 }
 
-// person is somebody as the server knows them.
+// person is a user as the server knows them.
 type person struct {
 	user
 	at time.Time // when we asked
@@ -44,7 +44,7 @@ func newDirectory(c *client, now func() time.Time) *directory {
 	}
 }
 
-// where is what the channel of a post is. Team says that its team matters.
+// where returns what the channel of a post is. Team says that its team matters.
 func (d *directory) where(ctx context.Context, e *event, team bool) (place, error) {
 	where := place{Type: e.Type, TeamID: e.TeamID}
 	if known, ok := d.places.Get(e.Post.ChannelID); ok {
@@ -61,7 +61,7 @@ func (d *directory) where(ctx context.Context, e *event, team bool) (place, erro
 	return where, nil
 }
 
-// person is who an id is.
+// person returns who an id is.
 func (d *directory) person(ctx context.Context, id string) (user, error) {
 	if who, ok := d.people.Get(id); ok && d.now().Sub(who.at) < personKept {
 		return who.user, nil
@@ -92,7 +92,7 @@ func (d *directory) wrote(ctx context.Context, u *user, root string) (bool, erro
 // named reports whether a text mentions us.
 func (u *user) named(s string) bool { return u.mention(s, 0) >= 0 }
 
-// mention is where a text mentions us first after a place, -1 if it does not.
+// mention returns where a text mentions us first after a place, -1 if it does not.
 func (u *user) mention(s string, from int) int {
 	name := "@" + u.Username
 	for i := from; i+len(name) <= len(s); i++ {

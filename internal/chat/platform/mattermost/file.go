@@ -45,10 +45,10 @@ func (f *files) add(ctx context.Context, ids []string) {
 		case errors.Is(err, media.ErrTooLarge):
 			f.miss(name, "too large")
 		case err != nil:
-			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "file", id, "err", err)
+			f.bot.deps.Log.WarnContext(ctx, "cannot fetch a file", "file", id, "err", err)
 			f.miss(name, "download failed")
 		default:
-			f.keep(ctx, saved, info.MIME)
+			f.record(ctx, saved, info.MIME)
 		}
 	}
 }
@@ -57,9 +57,9 @@ func (f *files) miss(name, why string) {
 	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", name, why))
 }
 
-// keep notes a file. Words of a recording are anybody's, since the file can be
+// record adds a file to the message. Words of a recording may be of any speaker, since the file can be
 // anything.
-func (f *files) keep(ctx context.Context, saved bus.Media, mime string) {
+func (f *files) record(ctx context.Context, saved bus.Media, mime string) {
 	kind, _, _ := strings.Cut(mime, "/")
 	switch kind {
 	case "image", "video", "audio":

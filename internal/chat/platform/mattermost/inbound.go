@@ -55,7 +55,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	return rc.written(ctx, &e, v, pass)
 }
 
-// visitor is who wrote a post. The thread of the route is the one that the post
+// visitor returns who wrote a post. The thread of the route is the one that the post
 // was written in.
 func (rc *receiver) visitor(ctx context.Context, e *event, where place) (access.Visitor, error) {
 	b, p := rc.bot, &e.Post
@@ -90,7 +90,7 @@ func (rc *receiver) visitor(ctx context.Context, e *event, where place) (access.
 	return v, nil
 }
 
-// names are what the lists may know a person by besides their id, if the settings
+// names returns what the lists may know a person by besides their id, if the settings
 // say so. An address of mail is one of these: a server need not check it.
 func (rc *receiver) names(who user) []string {
 	switch rc.bot.o.AllowFromMatchMode {
@@ -113,7 +113,10 @@ func (rc *receiver) written(ctx context.Context, e *event, v access.Visitor, pas
 	}
 	said := b.me.Load().withoutUs(text.Valid(p.Message))
 	if in.Answer = rc.replied(p, said); in.Answer != nil {
-		in.Text, in.Untrusted, in.Route.ThreadID, in.SessionKey = said, false, "", ""
+		in.Text = said
+		in.Untrusted = false
+		in.Route.ThreadID = ""
+		in.SessionKey = ""
 		return rc.hand(ctx, in)
 	}
 
@@ -191,7 +194,7 @@ func (o *options) serves(where place) bool {
 	return o.TeamID == "" || where.TeamID == "" || where.TeamID == o.TeamID
 }
 
-// replied is the answer that a post gives by being a reply to a question.
+// replied returns the answer that a post gives by being a reply to a question.
 // Only a short word counts.
 func (rc *receiver) replied(p *post, said string) *bus.Answer {
 	q, ok := rc.bot.asked.Get(p.RootID)
@@ -220,7 +223,7 @@ func passedOn(p *post) []bus.Quote {
 	return out
 }
 
-// earlier is what was said in a thread before, as far as the agent was not given
+// earlier returns what was said in a thread before, as far as the agent was not given
 // it: all of it at first, and what followed our last answer after a restart.
 func (rc *receiver) earlier(ctx context.Context, p *post) []bus.Quote {
 	b := rc.bot
@@ -258,7 +261,7 @@ func (rc *receiver) earlier(ctx context.Context, p *post) []bus.Quote {
 	return []bus.Quote{{About: "said before in the thread", Text: strings.Join(lines, "\n")}}
 }
 
-// threadBefore are the posts of a thread before one of it, oldest first.
+// threadBefore returns the posts of a thread before one of it, oldest first.
 func (rc *receiver) threadBefore(ctx context.Context, p *post) ([]post, error) {
 	var list posts
 	path := "/posts/" + p.RootID + "/thread?direction=up&perPage=" + strconv.Itoa(rc.bot.o.ThreadContextLimit)

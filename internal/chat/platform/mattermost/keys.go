@@ -15,20 +15,20 @@ const keyProp = "nanobot_key"
 
 // keys find what was posted already.
 type keys struct {
-	calls  *client
-	sent   *recent.Map[string, string] // posts by channel and key
-	looked *recent.Map[string, bool]   // channels in which we looked for keys
+	calls    *client
+	sent     *recent.Map[string, string] // posts by channel and key
+	searched *recent.Map[string, bool]   // channels in which we looked for keys
 }
 
 func newKeys(c *client) *keys {
-	return &keys{calls: c, sent: recent.New[string, string](memory), looked: recent.New[string, bool](memory)}
+	return &keys{calls: c, sent: recent.New[string, string](memory), searched: recent.New[string, bool](memory)}
 }
 
-// find is the post of a key: one that an earlier try or an earlier process made
+// find returns the post of a key: one that an earlier try or an earlier process made
 // without learning of it, "" if there is none. The server itself knows keys for
 // half a minute only.
 func (k *keys) find(ctx context.Context, me, chat, key string) (string, error) {
-	if id, ok := k.sent.Get(chat + "/" + key); ok || k.looked.Has(chat) {
+	if id, ok := k.sent.Get(chat + "/" + key); ok || k.searched.Has(chat) {
 		return id, nil
 	}
 	var list posts
@@ -41,7 +41,7 @@ func (k *keys) find(ctx context.Context, me, chat, key string) (string, error) {
 			k.sent.Put(chat+"/"+found, p.ID)
 		}
 	}
-	k.looked.Put(chat, true)
+	k.searched.Put(chat, true)
 	id, _ := k.sent.Get(chat + "/" + key)
 	return id, nil
 }

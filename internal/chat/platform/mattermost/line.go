@@ -82,7 +82,7 @@ func (l *line) run(ctx context.Context) error {
 	return err
 }
 
-// dial proves the token, since the server lets anybody connect, and names the
+// dial proves the token, since the server accepts every connection, and names the
 // connection to take up.
 func (l *line) dial(ctx context.Context) (socket.Target, error) {
 	b := l.bot
@@ -129,7 +129,7 @@ func (l *line) lost(err error) error {
 	return err
 }
 
-// request is what a client says on the WebSocket.
+// request returns what a client says on the WebSocket.
 func request(seq int64, action string, data map[string]string) socket.Frame {
 	text, _ := json.Marshal(map[string]any{"seq": seq, "action": action, "data": data}) // words only
 	return socket.Frame{Data: text}
@@ -260,7 +260,7 @@ func (l *line) catchUp(ctx context.Context) error {
 		}
 		missed, err := l.missed(ctx, c.ID, from)
 		if refusal(err).refused() {
-			b.deps.Log.WarnContext(ctx, "what was posted in a channel meanwhile cannot be read", "chat", c.ID, "err", err)
+			b.deps.Log.WarnContext(ctx, "cannot read posts missed while offline", "chat", c.ID, "err", err)
 			continue
 		}
 		if err != nil {
@@ -276,7 +276,7 @@ func (l *line) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// missed are the posts of a channel after a time, oldest first.
+// missed returns the posts of a channel after a time, oldest first.
 func (l *line) missed(ctx context.Context, id string, since int64) ([]post, error) {
 	var out []post
 	for page := range maxPages {

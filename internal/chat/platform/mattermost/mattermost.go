@@ -55,12 +55,12 @@ type bot struct {
 	deleted *recent.Map[string, bool]         // posts that are gone
 	read    *recent.Map[string, bool]         // threads whose earlier posts were given
 	asked   *recent.Map[string, bus.Question] // by the post that asks
-	told    *kit.Once                         // logs trouble
+	logged  *kit.Once                         // logs trouble
 
 	silence time.Duration // then the connection is dead; 0: as in package socket
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{Title: "Mattermost", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
@@ -84,7 +84,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		deleted: recent.New[string, bool](memory),
 		read:    recent.New[string, bool](memory),
 		asked:   recent.New[string, bus.Question](memory),
-		told:    kit.NewOnce(d.Log),
+		logged:  kit.NewOnce(d.Log),
 	}
 	b.known, b.keys = newDirectory(b.calls, d.Now), newKeys(b.calls)
 	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.pressed}
@@ -209,7 +209,7 @@ func (b *bot) limits(ctx context.Context) {
 	})
 }
 
-// account is which one this is, on whatever server.
+// account returns which one this is, on whatever server.
 func (b *bot) account() string {
 	if me := b.me.Load(); me != nil {
 		return me.ID + "@" + b.o.host()
@@ -217,7 +217,7 @@ func (b *bot) account() string {
 	return ""
 }
 
-// identity is who we are for people.
+// identity returns who we are for people.
 func (b *bot) identity() string {
 	if me := b.me.Load(); me != nil {
 		return "@" + me.Username + " on " + b.o.host()
@@ -239,5 +239,5 @@ func (b *bot) refusedToken(err error) error {
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	b.told.Warn(ctx, cause, "an event of the server is ignored", append([]any{"cause", cause}, args...)...)
+	b.logged.Warn(ctx, cause, "an event of the server is ignored", append([]any{"cause", cause}, args...)...)
 }

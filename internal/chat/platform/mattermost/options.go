@@ -113,7 +113,7 @@ func (o *options) checkWebhook() error {
 	return nil
 }
 
-// host is the server, for people.
+// host returns the server, for people.
 func (o *options) host() string {
 	u, err := url.Parse(o.ServerURL)
 	if err != nil {
@@ -122,7 +122,7 @@ func (o *options) host() string {
 	return u.Host + u.Path
 }
 
-// caps are the limits of the platform; some are known only after connecting.
+// caps returns the limits of the platform; some are known only after connecting.
 func (o *options) caps() chat.Caps {
 	c := chat.Caps{
 		MaxChars:       16383,
@@ -148,7 +148,7 @@ func (o *options) caps() chat.Caps {
 	return c
 }
 
-// rules are who may talk to us, in Mattermost's own settings.
+// rules returns who may talk to us, in Mattermost's own settings.
 func (o *options) rules() access.Rules {
 	return access.Rules{
 		Direct: func(v access.Visitor) access.Decision {
@@ -178,7 +178,7 @@ func (o *options) entry(written string) []access.Entry {
 	case o.AllowFromMatchMode == matchName:
 		e.Value = strings.TrimPrefix(s, "@")
 	case o.AllowFromMatchMode == matchID:
-		e = access.Entry{Kind: access.Unreadable, Advice: "it is no id of a person; write the id, or set allowFromMatchMode to username or email to admit guests by these"}
+		e = access.Entry{Kind: access.Unreadable, Advice: "it is not the id of a person; write the id, or set allowFromMatchMode to username or email to admit guests by these"}
 	}
 	return []access.Entry{e}
 }

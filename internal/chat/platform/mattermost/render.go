@@ -2,7 +2,7 @@ package mattermost
 
 import "strings"
 
-// harmless keeps a text from calling everybody in a channel and, unless the
+// harmless keeps a text from calling all members of a channel and, unless the
 // settings allow it, from loading pictures of foreign addresses: what is in such
 // an address would leave without a click. Code stays as it is.
 func harmless(s string, pictures bool) string {
@@ -26,7 +26,7 @@ func harmless(s string, pictures bool) string {
 	return out.String()
 }
 
-// fenceOf is the row of marks that begins or ends a block of code.
+// fenceOf returns the row of marks that begins or ends a block of code.
 func fenceOf(line string) string {
 	for _, c := range []string{"`", "~"} {
 		if n := len(line) - len(strings.TrimLeft(line, c)); n >= 3 {
@@ -45,7 +45,7 @@ func harmlessLine(line string, pictures bool) string {
 			code = !code && strings.IndexByte(line[i+1:], '`') >= 0
 			out.WriteByte(c)
 		case c == '@' && !code && callsAll(line[i+1:]):
-			out.WriteString("＠") // looks the same and calls nobody
+			out.WriteString("＠") // looks the same and does not notify
 		case c == '!' && !code && !pictures && strings.HasPrefix(line[i+1:], "["):
 		default:
 			out.WriteByte(c)
@@ -54,7 +54,7 @@ func harmlessLine(line string, pictures bool) string {
 	return out.String()
 }
 
-// callsAll reports whether an @ before rest calls everybody in a channel.
+// callsAll reports whether an @ before rest calls all members of a channel.
 func callsAll(rest string) bool {
 	for _, word := range []string{"all", "channel", "here"} {
 		if len(rest) >= len(word) && strings.EqualFold(rest[:len(word)], word) && endsName(rest[len(word):]) {

@@ -70,7 +70,7 @@ func (b *bot) create(ctx context.Context, d draft) (string, error) {
 	case err == nil && key != "":
 		b.keys.sent.Put(d.ChannelID+"/"+key, made.ID)
 	case err != nil && !refusal(err).refused(): // it may have been made
-		b.keys.looked.Delete(d.ChannelID)
+		b.keys.searched.Delete(d.ChannelID)
 	}
 	if e := refusal(err); e != nil && e.Code == http.StatusForbidden {
 		err = fmt.Errorf("%w; add %s to the channel, and let it post there", err, b.identity())
@@ -104,7 +104,7 @@ func (b *bot) upload(ctx context.Context, chatID string, m bus.Media) (string, e
 	return b.calls.upload(ctx, chatID, f)
 }
 
-// props are those of every post of ours.
+// props returns those of every post of ours.
 func (b *bot) props(out bus.Outbound) map[string]any {
 	props := map[string]any{}
 	if !b.o.LinkPreviews {
@@ -116,7 +116,7 @@ func (b *bot) props(out bus.Outbound) map[string]any {
 	return props
 }
 
-// render is the text of a post. Mattermost shows Markdown as models write it.
+// render returns the text of a post. Mattermost shows Markdown as models write it.
 func (b *bot) render(out bus.Outbound) string {
 	s := strings.TrimSpace(text.Valid(out.Text))
 	if out.Kind == bus.ToolHint && s != "" {

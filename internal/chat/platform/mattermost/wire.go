@@ -57,7 +57,7 @@ func (e *embed) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(e))
 }
 
-// prop is a word among the props of a post.
+// prop returns a word among the props of a post.
 func (p *post) prop(name string) string {
 	s, _ := p.Props[name].(string)
 	return s

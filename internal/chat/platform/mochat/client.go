@@ -51,7 +51,7 @@ func newClient(o *options, h *http.Client, now func() time.Time) *client {
 		Token:  kit.Static(o.ClawToken),
 		Sign:   sign,
 		Judge:  judge,
-		Heard:  func(h http.Header) { c.clock.Learn(h, now()) },
+		Heard:  func(h http.Header) { c.clock.Adjust(h, now()) },
 	}
 	return c
 }
@@ -83,7 +83,13 @@ func statusOf(err error) int {
 
 // post makes a request and returns the data of the answer.
 func (c *client) post(ctx context.Context, limit time.Duration, path string, body map[string]any) (json.RawMessage, error) {
-	a, err := c.rest.Ask(ctx, kit.Call{Method: http.MethodPost, Path: path, Name: path, Body: kit.JSON(body), Within: limit})
+	a, err := c.rest.Ask(ctx, kit.Call{
+		Method: http.MethodPost,
+		Path:   path,
+		Name:   path,
+		Body:   kit.JSON(body),
+		Within: limit,
+	})
 	return a.Body, err
 }
 

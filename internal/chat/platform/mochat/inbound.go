@@ -39,7 +39,7 @@ type event struct {
 	Alone   bool    `json:"alone,omitempty"`    // it is not answered together with others: a command, an answer
 	Backlog bool    `json:"backlog,omitempty"`  // it was written while we were away
 	DelayMS int64   `json:"delay_ms,omitempty"` // how long to wait for more
-	Said    []entry `json:"said"`
+	Entries []entry `json:"said"`
 }
 
 // entry is what one person wrote.
@@ -55,15 +55,15 @@ type entry struct {
 	At        time.Time `json:"at,omitzero"` // by our clock
 }
 
-// Joins is how long to wait for messages that are answered with this one.
+// Joins returns how long to wait for messages that are answered with this one.
 func (e event) Joins() time.Duration { return time.Duration(e.DelayMS) * time.Millisecond }
 
 // Join adds the next message of the panel. One that mentions us ends the wait.
 func (e event) Join(next event) (event, bool) {
-	if e.Alone || next.Alone || !next.ForUs || len(e.Said)+len(next.Said) > collected || e.Account != next.Account {
+	if e.Alone || next.Alone || !next.ForUs || len(e.Entries)+len(next.Entries) > collected || e.Account != next.Account {
 		return e, false
 	}
-	next.Said = append(append([]entry{}, e.Said...), next.Said...)
+	next.Entries = append(append([]entry{}, e.Entries...), next.Entries...)
 	return next, true
 }
 
@@ -93,13 +93,13 @@ func (l *line) batch(ctx context.Context, raw json.RawMessage, panel bool, came 
 		l.bot.once(ctx, "a session has events of a panel, or a panel those of a session")
 		return nil, false, nil
 	}
-	rest, err = l.take(ctx, t, &w, came)
+	rest, err = l.receiveEvents(ctx, t, &w, came)
 	return t, rest, err
 }
 
-// take handles events of a target. The cursor is set after all of them are
+// receiveEvents handles the events of a target. The cursor is set after all of them are
 // durable.
-func (l *line) take(ctx context.Context, t *target, w *watched, came how) (rest bool, err error) {
+func (l *line) receiveEvents(ctx context.Context, t *target, w *watched, came how) (rest bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	reached := whole(-1)
@@ -160,8 +160,10 @@ func (l *line) sessionSaid(ctx context.Context, t *target, m *message, e *happen
 func (l *line) panelSaid(ctx context.Context, t *target, m *message, at time.Time, came how) error {
 	m.identify(at, "")
 	last, id := placed(l.panels.Get(t.id))
-	old := t.cold && at.Before(l.start()) || !at.IsZero() && (at.Before(last) || at.UnixMilli() == last.UnixMilli() && m.id == id)
-	if came == missed && old {
+	beforeStart := t.cold && at.Before(l.start())
+	lastRead := at.UnixMilli() == last.UnixMilli() && m.id == id
+	read := !at.IsZero() && (at.Before(last) || lastRead)
+	if came == missed && (beforeStart || read) {
 		t.seen.Put(m.id, true)
 		return nil
 	}
@@ -296,12 +298,12 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 	if !at.IsZero() {
 		s.At = b.api.clock.Here(at)
 	}
-	e := event{Account: b.account(), Chat: t.id, Panel: t.panel, ForUs: true, Backlog: backlog, Said: []entry{s}}
+	e := event{Account: b.account(), Chat: t.id, Panel: t.panel, ForUs: true, Backlog: backlog, Entries: []entry{s}}
 	l.mu.Lock()
 	e.Many = t.panel || t.many || s.Group != ""
 	l.mu.Unlock()
 	if t.panel {
-		b.learn(t.id, true, s.Group)
+		b.recordKind(t.id, true, s.Group)
 		if !b.weigh(ctx, &e) {
 			t.seen.Put(s.ID, true)
 			return nil
@@ -321,7 +323,7 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 // context. Words of people who may not talk to us are neither. False: nothing
 // comes of it.
 func (b *bot) weigh(ctx context.Context, e *event) bool {
-	s := &e.Said[0]
+	s := &e.Entries[0]
 	if b.o.barred(s.Group, e.Chat) {
 		return false
 	}
@@ -366,17 +368,17 @@ type receiver struct {
 // answered.
 func (rc *receiver) handle(ctx context.Context, e event) error {
 	b := rc.bot
-	if e.Account != b.account() || len(e.Said) == 0 {
+	if e.Account != b.account() || len(e.Entries) == 0 {
 		return nil // of the account that this section was for before
 	}
-	last := e.Said[len(e.Said)-1]
+	last := e.Entries[len(e.Entries)-1]
 	pass, ok := b.deps.Gate.Admit(ctx, b.visitor(&e, &last))
 	if !ok {
 		return nil
 	}
 	own, others := []string{}, []string{}
 	made, foreign := false, false
-	for _, s := range e.Said {
+	for _, s := range e.Entries {
 		v := b.visitor(&e, &s)
 		if s.Author != last.Author && !b.deps.Gate.Knows(ctx, v) {
 			continue // it was before
@@ -405,7 +407,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 // emptyText stands for a message without words.
 const emptyText = "[empty message]"
 
-// meta is what Python nanobot tells its tools of a message.
+// meta returns what Python nanobot tells its tools of a message.
 func meta(e *event, last *entry, count int) map[string]string {
 	kind, at := "session", ""
 	if e.Panel {

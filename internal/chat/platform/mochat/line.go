@@ -39,7 +39,7 @@ type line struct {
 	panels *kit.Cursors
 	began  time.Time
 	inbox  chan inboxItem // of sessions that are not known yet
-	looked chan struct{}  // closed when the server was asked once what there is
+	listed chan struct{}  // closed when the server was asked once what there is
 
 	talk talk
 
@@ -88,7 +88,7 @@ func newLine(b *bot, in *kit.Intake[event], m *marks, panels *kit.Cursors) *line
 		inbox:    make(chan inboxItem, inboxMost),
 		targets:  map[string]*target{},
 		converse: map[string]string{},
-		looked:   make(chan struct{}),
+		listed:   make(chan struct{}),
 		changed:  make(chan struct{}),
 	}
 	l.talk.bot = b
@@ -124,7 +124,7 @@ func (l *line) fails(err error) {
 // wait waits until the server was asked what there is: that tells its clock, too.
 func (l *line) wait(ctx context.Context) bool {
 	select {
-	case <-l.looked:
+	case <-l.listed:
 		return true
 	case <-ctx.Done():
 		return false

@@ -22,9 +22,9 @@ const saveAfter = 500 * time.Millisecond
 
 // marks are how far sessions were read. The file is that of Python nanobot.
 type marks struct {
-	path string
-	note func(err error)
-	now  func() time.Time
+	path     string
+	logError func(err error)
+	now      func() time.Time
 
 	mu      sync.Mutex
 	at      map[string]int64
@@ -46,11 +46,11 @@ func (b *bot) openMarks(ctx context.Context) (*marks, error) {
 		return nil, err
 	}
 	m := &marks{
-		path:    filepath.Join(dir, "session_cursors.json"),
-		note:    func(err error) { b.deps.Log.WarnContext(ctx, "keep how far sessions were read", "err", err) },
-		now:     b.deps.Now,
-		at:      map[string]int64{},
-		changed: make(chan struct{}, 1),
+		path:     filepath.Join(dir, "session_cursors.json"),
+		logError: func(err error) { b.deps.Log.WarnContext(ctx, "cannot save how far sessions were read", "err", err) },
+		now:      b.deps.Now,
+		at:       map[string]int64{},
+		changed:  make(chan struct{}, 1),
 	}
 	data, err := os.ReadFile(m.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ func (b *bot) openMarks(ctx context.Context) (*marks, error) {
 	return m, nil
 }
 
-// get is how far a session was read.
+// get returns how far a session was read.
 func (m *marks) get(session string) (n int64, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,8 +97,8 @@ func (m *marks) set(session string, n int64) {
 	}
 }
 
-// keep writes the file a little after each change, until ctx ends.
-func (m *marks) keep(ctx context.Context) error {
+// saveChanges writes the file a little after each change, until ctx ends.
+func (m *marks) saveChanges(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -109,7 +109,7 @@ func (m *marks) keep(ctx context.Context) error {
 			return nil //nolint:nilerr // the end of ctx is not an error
 		}
 		if err := m.save(); err != nil {
-			m.note(err)
+			m.logError(err)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (m *marks) save() error {
 	return nil
 }
 
-// fingerprint is a name for a secret.
+// fingerprint returns a name for a secret.
 func fingerprint(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:8])

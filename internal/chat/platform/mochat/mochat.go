@@ -42,10 +42,10 @@ type bot struct {
 	groups *recent.Map[string, string] // of panels
 	sent   *recent.Map[string, int]    // texts of ours that come back, if we do not know our own id
 	asked  *recent.Map[string, string] // codes of questions in panels
-	told   *kit.Once                   // logs trouble
+	logged *kit.Once                   // logs trouble
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{
 		Title:         "Mochat",
@@ -94,7 +94,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		groups:  recent.New[string, string](memory),
 		sent:    recent.New[string, int](memory),
 		asked:   recent.New[string, string](memory),
-		told:    kit.NewOnce(d.Log),
+		logged:  kit.NewOnce(d.Log),
 	}
 	b.caps = b.limits()
 	return b, nil
@@ -106,7 +106,7 @@ func (b *bot) Name() string { return b.deps.Name }
 // Caps implements chat.Channel.
 func (b *bot) Caps() chat.Caps { return b.caps }
 
-// account is what tells two agents apart.
+// account returns what tells two agents apart.
 func (b *bot) account() string {
 	return cmp.Or(b.o.AgentUserID, fingerprint(b.o.ClawToken.Reveal()))
 }
@@ -144,7 +144,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	l := newLine(b, in, marks, panels)
 	l.seed()
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context) error{l.connect, l.poll, l.refresh, marks.keep} {
+	for _, part := range []func(context.Context) error{l.connect, l.poll, l.refresh, marks.saveChanges} {
 		parts.Go(func() {
 			if err := contained(running, part); err != nil {
 				cancel(err)
@@ -171,7 +171,7 @@ func contained(ctx context.Context, part func(context.Context) error) (err error
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	b.told.Warn(ctx, cause, "something that Mochat sent is ignored", append([]any{"cause", cause}, args...)...)
+	b.logged.Warn(ctx, cause, "something that Mochat sent is ignored", append([]any{"cause", cause}, args...)...)
 }
 
 // probe asks for the sessions, and connects to the socket. People in the chats see nothing of it.

@@ -23,7 +23,7 @@ var (
 	errKind  = errors.New("msgpack: unknown kind of value")
 )
 
-// fromMsgpack is a value as JSON. Nothing is allocated by what a length says:
+// fromMsgpack returns a value as JSON. Nothing is allocated by what a length says:
 // each value takes at least a byte of the data.
 func fromMsgpack(data []byte) ([]byte, error) {
 	r := unpacker{data: data, out: make([]byte, 0, len(data)+len(data)/4)}
@@ -41,8 +41,8 @@ type unpacker struct {
 	data, out []byte
 }
 
-// take is the next n bytes.
-func (r *unpacker) take(n uint64) ([]byte, error) {
+// next returns the n bytes that follow.
+func (r *unpacker) next(n uint64) ([]byte, error) {
 	if n > uint64(len(r.data)) {
 		return nil, errShort
 	}
@@ -51,9 +51,9 @@ func (r *unpacker) take(n uint64) ([]byte, error) {
 	return part, nil
 }
 
-// number is an unsigned one of so many bytes.
+// number returns an unsigned one of so many bytes.
 func (r *unpacker) number(size uint64) (uint64, error) {
-	part, err := r.take(size)
+	part, err := r.next(size)
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +111,7 @@ func (r *unpacker) tagged(kind uint64, depth int) error {
 	}
 	switch kind {
 	case 0xc4, 0xc5, 0xc6:
-		part, err := r.take(n)
+		part, err := r.next(n)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (r *unpacker) float(f float64) {
 }
 
 func (r *unpacker) text(n uint64) error {
-	part, err := r.take(n)
+	part, err := r.next(n)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (r *unpacker) extension(n uint64) error {
 	if err != nil {
 		return err
 	}
-	part, err := r.take(n)
+	part, err := r.next(n)
 	if err != nil {
 		return err
 	}

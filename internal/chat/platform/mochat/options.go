@@ -114,7 +114,7 @@ func decode(section json.RawMessage) (*options, error) {
 	return o, nil
 }
 
-// trimmed are the ids of a list, each once.
+// trimmed returns the ids of a list, each once.
 func trimmed(list []string) []string {
 	var out []string
 	for _, s := range list {
@@ -131,7 +131,7 @@ func wants(list []string, id string) bool {
 	return len(list) == 0 || slices.Contains(list, any1) || slices.Contains(list, id)
 }
 
-// ms is a time of the section within limits.
+// ms returns a time of the section within limits.
 func ms(n int, least, most time.Duration) time.Duration {
 	return min(max(time.Duration(min(n, 1<<40))*time.Millisecond, least), most)
 }
@@ -142,7 +142,7 @@ func (o *options) watch() time.Duration { return ms(o.WatchTimeoutMS, time.Secon
 
 func (o *options) limit() int { return min(max(o.WatchLimit, 1), 1000) }
 
-// delay is how long a message of a panel waits for others.
+// delay returns how long a message of a panel waits for others.
 func (o *options) delay() time.Duration {
 	if o.ReplyDelayMode != delayed {
 		return 0

@@ -176,7 +176,7 @@ func TestNothingAskedIsNoConnection(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, fields{"sessions": []string{"s1"}, "panels": []string{"p1"}, "baseUrl": "http://127.0.0.1:1"})
 	l := newLine(r.bot, nil, nil, nil)
-	if err := l.look(t.Context(), false); err != nil {
+	if err := l.list(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.States(); len(got) > 0 {

@@ -48,7 +48,7 @@ func (l *line) add(id string, panel bool) *target {
 	}
 	l.targets[id] = t
 	l.order = append(l.order, t)
-	l.bot.learn(id, panel, "")
+	l.bot.recordKind(id, panel, "")
 	l.news()
 	return t
 }
@@ -72,9 +72,9 @@ func (l *line) refresh(ctx context.Context) error {
 	b := l.bot
 	quiet := false // the last failure was logged
 	for first := true; ; first = false {
-		err := l.look(ctx, first)
+		err := l.list(ctx, first)
 		if first {
-			close(l.looked)
+			close(l.listed)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -107,7 +107,7 @@ func (l *line) idle(ctx context.Context) error {
 			return nil
 		case item := <-l.inbox:
 			if l.session(item.converse) == "" && l.bot.api.pace.wait(ctx) == nil {
-				if err := l.lookSessions(ctx); chat.IsFatal(err) {
+				if err := l.listSessions(ctx); chat.IsFatal(err) {
 					return err
 				}
 			}
@@ -119,15 +119,15 @@ func (l *line) idle(ctx context.Context) error {
 	}
 }
 
-// look asks the server what there is.
-func (l *line) look(ctx context.Context, first bool) error {
+// list asks the server for the sessions and panels.
+func (l *line) list(ctx context.Context, first bool) error {
 	var errs error
 	asked := false
 	if first || wantsAll(l.bot.o.Sessions) {
-		errs, asked = l.lookSessions(ctx), true
+		errs, asked = l.listSessions(ctx), true
 	}
 	if wantsAll(l.bot.o.Panels) && !chat.IsFatal(errs) {
-		errs, asked = errors.Join(errs, l.lookPanels(ctx)), true
+		errs, asked = errors.Join(errs, l.listPanels(ctx)), true
 	}
 	if asked && errs == nil { // where nothing was asked, nothing is known
 		l.works()
@@ -154,9 +154,9 @@ func (l *line) subscribeNew(ctx context.Context) {
 	}
 }
 
-// lookSessions finds sessions. Those that are listed in the section are known
+// listSessions finds sessions. Those that are listed in the section are known
 // already; of them it learns who takes part.
-func (l *line) lookSessions(ctx context.Context) error {
+func (l *line) listSessions(ctx context.Context) error {
 	raw, err := l.bot.api.post(ctx, callTime, listSessions, map[string]any{})
 	if s := statusOf(err); s == http.StatusUnauthorized || s == http.StatusForbidden {
 		return l.bot.badToken(err)
@@ -178,7 +178,7 @@ func (l *line) lookSessions(ctx context.Context) error {
 			continue
 		}
 		id := string(s.ID)
-		l.bot.learn(id, false, "")
+		l.bot.recordKind(id, false, "")
 		l.mu.Lock()
 		if s.Converse != "" && len(l.converse) < 10*chatsMost {
 			l.converse[string(s.Converse)] = id
@@ -199,8 +199,8 @@ func (l *line) lookSessions(ctx context.Context) error {
 	return nil
 }
 
-// lookPanels finds the panels with texts.
-func (l *line) lookPanels(ctx context.Context) error {
+// listPanels finds the panels with texts.
+func (l *line) listPanels(ctx context.Context) error {
 	raw, err := l.bot.api.post(ctx, callTime, listPanels, map[string]any{})
 	if err != nil {
 		return l.bot.judge(err)
@@ -226,7 +226,7 @@ func (l *line) lookPanels(ctx context.Context) error {
 			l.bot.once(ctx, "there are too many panels", "most", chatsMost)
 			return nil
 		}
-		l.bot.learn(string(p.ID), true, string(got.GroupID))
+		l.bot.recordKind(string(p.ID), true, string(got.GroupID))
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (b *bot) judge(err error) error {
 	return err
 }
 
-// session is the one of a conversation, "" if it is not known.
+// session returns the one of a conversation, "" if it is not known.
 func (l *line) session(converse string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,7 +269,9 @@ func (l *line) round(ctx context.Context) error {
 	l.mu.Unlock()
 	for started := map[*target]bool{}; ; {
 		l.mu.Lock()
-		live, changed, list := l.live, l.changed, slices.Clone(l.order)
+		live := l.live
+		changed := l.changed
+		list := slices.Clone(l.order)
 		l.mu.Unlock()
 		if live != once {
 			return nil
@@ -352,7 +354,7 @@ func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return 0, fmt.Errorf("the answer to %s is not as expected: %w", watchSession, err)
 	}
-	_, err = l.take(ctx, t, &w, missed)
+	_, err = l.receiveEvents(ctx, t, &w, missed)
 	return len(w.Events), err
 }
 
@@ -390,10 +392,10 @@ func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
 	return len(got.Messages), nil
 }
 
-// start is when this Run began, by the server's clock.
+// start returns when this Run began, by the server's clock.
 func (l *line) start() time.Time { return l.bot.api.clock.There(l.began) }
 
-// place is how far a panel was read: a time and the message of then.
+// place returns how far a panel was read: a time and the message of then.
 func place(at time.Time, id string) string {
 	return strconv.FormatInt(at.UnixMilli(), 10) + " " + id
 }

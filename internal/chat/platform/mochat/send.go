@@ -14,7 +14,7 @@ import (
 // sessionPrefix begins the ids of sessions.
 const sessionPrefix = "session_"
 
-// bare is the id in a target that people write, such as panel:ID.
+// bare returns the id in a target that people write, such as panel:ID.
 func bare(target string) string {
 	target = strings.TrimSpace(target)
 	for _, prefix := range []string{"mochat:", "group:", "channel:", "panel:"} {
@@ -36,8 +36,8 @@ func (b *bot) isPanel(chatID string) bool {
 	return !strings.HasPrefix(chatID, sessionPrefix)
 }
 
-// learn notes what a chat is.
-func (b *bot) learn(chatID string, panel bool, group string) {
+// recordKind stores what kind of chat it is.
+func (b *bot) recordKind(chatID string, panel bool, group string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.chats) < 10*memory {

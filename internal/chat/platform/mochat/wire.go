@@ -77,7 +77,7 @@ func readPacket(f socket.Frame) (p packet, err error) {
 	return p, nil
 }
 
-// frame is a packet to send. A negative id is none.
+// frame returns a packet to send. A negative id is none.
 func frame(plain bool, kind int, id int64, data any) (socket.Frame, error) {
 	if !plain {
 		p := map[string]any{"type": kind, "nsp": "/", "data": data}
@@ -97,7 +97,7 @@ func frame(plain bool, kind int, id int64, data any) (socket.Frame, error) {
 	return socket.Frame{Data: append(out, body...)}, nil
 }
 
-// named is an event: its name and what it holds.
+// named returns an event: its name and what it holds.
 func (p *packet) named() (name string, body json.RawMessage, err error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(p.Data, &list); err != nil || len(list) == 0 {
@@ -207,7 +207,7 @@ func (m *message) identify(at time.Time, seq string) {
 	}
 }
 
-// words are the content as text, and whether a person typed it.
+// words returns the content as text, and whether a person typed it.
 func (m *message) words() (said string, typed bool) {
 	var s *string
 	if json.Unmarshal(m.Content, &s) == nil {
@@ -245,7 +245,7 @@ func (m *message) mentions(user string) bool {
 	return typed && (strings.Contains(said, "<@"+user+">") || at(said, user) >= 0)
 }
 
-// idOf is the id of a user: a text, or an object that has one.
+// idOf returns the id of a user: a text, or an object that has one.
 func idOf(raw json.RawMessage) string {
 	var s str
 	var o struct {
@@ -263,7 +263,7 @@ func idOf(raw json.RawMessage) string {
 	return ""
 }
 
-// at is where a text has @user as a word; -1: it does not.
+// at returns where a text has @user as a word; -1: it does not.
 func at(s, user string) int {
 	for from := 0; ; {
 		i := strings.Index(s[from:], "@"+user)
@@ -279,7 +279,7 @@ func at(s, user string) int {
 	}
 }
 
-// unaddressed is a text without a mention of a user at its beginning.
+// unaddressed returns a text without a mention of a user at its beginning.
 func unaddressed(s, user string) string {
 	if user == "" {
 		return s
@@ -301,7 +301,7 @@ type acked struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// batches are what a subscription of sessions gives.
+// batches returns what a subscription of sessions gives.
 func (p *packet) batches() ([]json.RawMessage, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(p.Data, &list); err != nil {

@@ -76,7 +76,7 @@ func (rc *receiver) written(ctx context.Context, e event, f *frame, list []segme
 	v.Mentioned = m.named || m.all && b.o.ReplyToAll || b.sent.Has(m.reply) || b.o.forUs(string(f.GroupID), string(f.MessageID))
 	var answered *frame
 	if m.reply != "" && b.deps.Gate.Knows(ctx, v) {
-		answered = rc.lookUp(ctx, m.reply)
+		answered = rc.fetch(ctx, m.reply)
 		v.Mentioned = v.Mentioned || answered != nil && string(answered.Sender.UserID) == self
 	}
 	pass, ok := b.deps.Gate.Admit(ctx, v)
@@ -139,8 +139,8 @@ func (rc *receiver) joined(ctx context.Context, e event, f *frame) error {
 	return rc.submit(ctx, in)
 }
 
-// lookUp finds a message, nil if it is gone.
-func (rc *receiver) lookUp(ctx context.Context, message string) *frame {
+// fetch returns a message, nil if it is gone.
+func (rc *receiver) fetch(ctx context.Context, message string) *frame {
 	var f frame
 	if err := rc.bot.call(ctx, "get_msg", map[string]any{"message_id": number(id(message))}, &f); err != nil {
 		rc.bot.deps.Log.DebugContext(ctx, "a message that is answered cannot be read", "err", err)
@@ -161,7 +161,7 @@ func (rc *receiver) answers(ctx context.Context, f *frame, files *kit.Files) []b
 	for _, s := range m.files {
 		r := rc.bot.received(s)
 		if r.Kind == kit.VoiceFile {
-			r.Kind = kit.AudioFile // somebody else spoke it
+			r.Kind = kit.AudioFile // another person spoke it
 		}
 		files.Add(ctx, r)
 	}
@@ -199,7 +199,7 @@ func (rc *receiver) forwarded(ctx context.Context, s segment) []bus.Quote {
 	return []bus.Quote{{About: "forwarded", Text: text.Ellipsis(strings.Join(lines, "\n"), quoteMost)}}
 }
 
-// number is an id as the platform's number, or as it is.
+// number returns an id as the platform's number, or as it is.
 func number(v id) any {
 	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 		return n
@@ -223,23 +223,23 @@ func (m *parts) read(list []segment) {
 	for _, s := range list {
 		switch s.Type {
 		case "text":
-			m.say(s.get("text"))
+			m.add(s.get("text"))
 		case "at":
 			switch who := s.get("qq"); who {
 			case m.self:
 				m.named = true
 			case "all":
 				m.all = true
-				m.say("@all")
+				m.add("@all")
 			default:
-				m.say("@" + who)
+				m.add("@" + who)
 			}
 		case "reply":
 			m.reply = s.get("id")
 		case "face":
-			m.say("[face:" + s.get("id") + "]")
+			m.add("[face:" + s.get("id") + "]")
 		case "mface":
-			m.say(cmp.Or(s.get("summary"), "[sticker]"))
+			m.add(cmp.Or(s.get("summary"), "[sticker]"))
 		case "image", "record", "video", "file":
 			m.files = append(m.files, s)
 		case "forward":
@@ -258,7 +258,7 @@ func (m *parts) read(list []segment) {
 	}
 }
 
-func (m *parts) say(s string) {
+func (m *parts) add(s string) {
 	if s = strings.TrimSpace(text.Valid(s)); s != "" {
 		m.typed = append(m.typed, s)
 	}
@@ -266,7 +266,7 @@ func (m *parts) say(s string) {
 
 func (m *parts) words() string { return strings.Join(m.typed, " ") }
 
-// answers is the answer that a message gives by being a reply to a question of
+// answers returns the answer that a message gives by being a reply to a question of
 // ours. Only a short word counts.
 func (m *parts) answers(to *frame, self string) *bus.Answer {
 	if to == nil || string(to.Sender.UserID) != self || len(m.files)+len(m.along)+len(m.forwards) > 0 {
@@ -293,7 +293,7 @@ func (m *parts) answers(to *frame, self string) *bus.Answer {
 	return &bus.Answer{QuestionID: q.Code, Option: word}
 }
 
-// received is a file of a message.
+// received returns a file of a message.
 func (b *bot) received(s segment) kit.Received {
 	kinds := map[string]kit.FileKind{"image": kit.ImageFile, "record": kit.VoiceFile, "video": kit.VideoFile}
 	r := kit.Received{Kind: kinds[s.Type], Name: cmp.Or(s.get("name"), s.get("file"), s.Type)}

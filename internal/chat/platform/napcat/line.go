@@ -144,7 +144,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 		return nil
 	}
 	switch f.PostType {
-	case "": // an answer that nobody waits for
+	case "": // an answer whose caller has gone
 		if f.RetCode == codeToken {
 			return socket.Fatal(l.badToken())
 		}

@@ -36,10 +36,10 @@ type bot struct {
 	silence time.Duration // longest time without a sign of the server
 	slack   time.Duration // how late a heartbeat may be
 
-	conn atomic.Pointer[socket.Conn] // nil: not connected
-	me   atomic.Pointer[account]
-	sent *recent.Map[string, bool] // ids of our messages
-	told *kit.Once                 // logs trouble
+	conn   atomic.Pointer[socket.Conn] // nil: not connected
+	me     atomic.Pointer[account]
+	sent   *recent.Map[string, bool] // ids of our messages
+	logged *kit.Once                 // logs trouble
 }
 
 // account is who we are.
@@ -48,9 +48,15 @@ type account struct {
 	Name string `json:"nickname"`
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
-	return chat.Driver{Title: "NapCat (QQ)", Options: func() any { return defaults() }, New: newChannel, Probe: probe, Language: phrase.Chinese}
+	return chat.Driver{
+		Title:    "NapCat (QQ)",
+		Options:  func() any { return defaults() },
+		New:      newChannel,
+		Probe:    probe,
+		Language: phrase.Chinese,
+	}
 }
 
 // newChannel makes the channel of a section.
@@ -81,7 +87,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		silence: silence,
 		slack:   beatSlack,
 		sent:    recent.New[string, bool](memory),
-		told:    kit.NewOnce(d.Log),
+		logged:  kit.NewOnce(d.Log),
 	}, nil
 }
 
@@ -109,7 +115,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	return (&line{bot: b, in: in}).run(ctx)
 }
 
-// identity is who we are for people.
+// identity returns who we are for people.
 func (b *bot) identity() string {
 	me := b.me.Load()
 	if me == nil {
@@ -120,7 +126,7 @@ func (b *bot) identity() string {
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	b.told.Warn(ctx, cause, "a frame of NapCat is ignored", append([]any{"cause", cause}, args...)...)
+	b.logged.Warn(ctx, cause, "a frame of NapCat is ignored", append([]any{"cause", cause}, args...)...)
 }
 
 // probe asks who we are. Other programs may be connected at the same time.

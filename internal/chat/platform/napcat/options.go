@@ -87,7 +87,7 @@ func (o *options) Check() error {
 	return nil
 }
 
-// caps are the limits of the platform. Accounts that write quickly are banned.
+// caps returns the limits of the platform. Accounts that write quickly are banned.
 func (*options) caps() chat.Caps {
 	return chat.Caps{
 		MaxChars: textMost,

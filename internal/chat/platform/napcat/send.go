@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
-// target is a chat in the words of OneBot.
+// target returns a chat in the words of OneBot.
 func target(to bus.Route) (map[string]any, error) {
 	kind, digits, _ := strings.Cut(to.ChatID, ":")
 	n, err := strconv.ParseInt(digits, 10, 64)
@@ -95,7 +95,7 @@ func (b *bot) attach(ctx context.Context, to map[string]any, m bus.Media) (*segm
 	return nil, b.call(ctx, name, params, nil)
 }
 
-// render is a text as QQ shows it, which knows no markup.
+// render returns a text as QQ shows it, which knows no markup.
 func render(out bus.Outbound) string {
 	s := strings.TrimSpace(text.Valid(out.Text))
 	if out.Plain || s == "" {

@@ -72,7 +72,7 @@ type sender struct {
 	Card   string `json:"card"` // name in the group
 }
 
-// chat is where a message was written.
+// chat returns where a message was written.
 func (f *frame) chat() string {
 	if f.GroupID != "" && (f.Type == "group" || f.PostType == "notice") {
 		return groupPrefix + string(f.GroupID)
@@ -86,7 +86,7 @@ type segment struct {
 	Data map[string]any `json:"data"`
 }
 
-// get is a value, which may be a number.
+// get returns a value, which may be a number.
 func (s segment) get(key string) string {
 	switch v := s.Data[key].(type) {
 	case string:
@@ -97,7 +97,7 @@ func (s segment) get(key string) string {
 	return ""
 }
 
-// segments are the pieces of a message: a list, or a text with CQ codes.
+// segments returns the pieces of a message: a list, or a text with CQ codes.
 func segments(raw json.RawMessage) ([]segment, error) {
 	dec := json.NewDecoder(strings.NewReader(string(raw)))
 	dec.UseNumber() // ids are longer than a float is exact

@@ -56,7 +56,7 @@ func newClient(o *options, h *http.Client, now func() time.Time) *client {
 		Base:   o.APIBaseURL,
 		Stale:  unauthorized,
 		Judge:  judge,
-		Heard:  func(h http.Header) { c.clock.Learn(h, now()) },
+		Heard:  func(h http.Header) { c.clock.Adjust(h, now()) },
 	}
 	auth := c.rest
 	auth.Base = o.TokenBaseURL
@@ -84,7 +84,7 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("%s: %s (code %d, status %d)", e.Call, e.Message, e.Code, e.Status)
 }
 
-// code is that of a refusal, 0 if err is another error.
+// code returns that of a refusal, 0 if err is another error.
 func code(err error) int {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e.Code
@@ -151,7 +151,7 @@ func (c *client) send(ctx context.Context, k kit.Call, result any) error {
 	return c.rest.Do(ctx, k, result)
 }
 
-// form is a path without ids, which do not belong into a log.
+// form returns a path without ids, which do not belong into a log.
 func form(path string) string {
 	parts := strings.Split(path, "/")
 	for i := range parts {

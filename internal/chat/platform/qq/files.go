@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
-// kind is the word of the marker of a file.
+// kind returns the word of the marker of a file.
 func (a attachment) kind() kit.FileKind {
 	if a.ContentType == "voice" {
 		return kit.VoiceFile
@@ -29,7 +29,7 @@ func (a attachment) kind() kit.FileKind {
 	return kit.OtherFile
 }
 
-// name is that of a file, made of its address if QQ tells none.
+// name returns that of a file, made of its address if QQ tells none.
 func (a attachment) name() string {
 	if a.Filename != "" {
 		return a.Filename
@@ -40,7 +40,7 @@ func (a attachment) name() string {
 	return string(a.kind())
 }
 
-// received is a file that came with a message. Its address is all that is needed
+// received returns a file that came with a message. Its address is all that is needed
 // to read it, so the token stays here.
 func (b *bot) received(a attachment) kit.Received {
 	address := a.URL
@@ -52,14 +52,21 @@ func (b *bot) received(a attachment) kit.Received {
 	}
 	origin := kit.Origin{Client: b.calls.rest.Client, Bases: []string{b.o.APIBaseURL}, Ours: atQQ}
 	open := func(ctx context.Context) (io.ReadCloser, error) { return origin.Open(ctx, b.deps, address) }
-	return kit.Received{Kind: a.kind(), Name: a.name(), Size: int64(a.Size), Max: b.o.DownloadMaxBytes, Open: open, Again: true}
+	return kit.Received{
+		Kind:  a.kind(),
+		Name:  a.name(),
+		Size:  int64(a.Size),
+		Max:   b.o.DownloadMaxBytes,
+		Open:  open,
+		Again: true,
+	}
 }
 
 func atQQ(host string) bool {
 	return strings.HasSuffix(host, ".qq.com") || strings.HasSuffix(host, ".qq.com.cn") || strings.HasSuffix(host, ".qpic.cn")
 }
 
-// lost is the line that stands for a file that could not be sent.
+// lost returns the line that stands for a file that could not be sent.
 func lost(name, why string) string {
 	return fmt.Sprintf("[attachment: %s - %s]", media.FileName(name), why)
 }
@@ -72,7 +79,7 @@ const (
 	fileOther   = 4
 )
 
-// fileType is what QQ shows a file as.
+// fileType returns what QQ shows a file as.
 func fileType(f *kit.Attachment, head []byte) int {
 	switch {
 	case f.MIME == "image/png" || f.MIME == "image/jpeg":

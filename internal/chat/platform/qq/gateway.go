@@ -75,9 +75,9 @@ func newGateway(b *bot, rc *receiver) *gateway {
 	return g
 }
 
-// keep notes how far events were read: a later run resumes behind them.
-func (g *gateway) keep(ctx context.Context) {
-	if err := g.bot.book.keep(g.session, g.seq.Load()); err != nil {
+// saveProgress saves how far events were read: a later run resumes behind them.
+func (g *gateway) saveProgress(ctx context.Context) {
+	if err := g.bot.book.saveSession(g.session, g.seq.Load()); err != nil {
 		g.bot.deps.Log.WarnContext(ctx, "the session of the gateway cannot be kept", "err", err)
 	}
 }
@@ -204,14 +204,14 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 			g.rc.once.Warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, "err", err)
 			return nil
 		}
-		return g.rc.take(ctx, event{Kind: f.Kind, Message: &m})
+		return g.rc.receive(ctx, event{Kind: f.Kind, Message: &m})
 	case "INTERACTION_CREATE":
 		var t tap
 		if err := json.Unmarshal(f.Data, &t); err != nil {
 			g.rc.once.Warn(ctx, f.Kind, "an event of QQ cannot be read: "+f.Kind, "err", err)
 			return nil
 		}
-		return g.rc.take(ctx, event{Kind: f.Kind, Tap: &t})
+		return g.rc.receive(ctx, event{Kind: f.Kind, Tap: &t})
 	}
 	return nil // people and groups that came, left, or changed what they want to get
 }
@@ -228,7 +228,7 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 	g.session = v.Session
 	g.seq.Store(f.Seq)
 	g.bot.me.Store(&v.User)
-	g.keep(ctx)
+	g.saveProgress(ctx)
 	g.bot.deps.Ready(g.bot.identity(), nil)
 	return nil
 }

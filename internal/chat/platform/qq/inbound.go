@@ -45,9 +45,9 @@ type receiver struct {
 	once   *kit.Once      // logs trouble
 }
 
-// take accepts an event without waiting for anything but the disk. An error ends
+// receive accepts an event without waiting for anything but the disk. An error ends
 // the connection: the resumed session brings the event again.
-func (rc *receiver) take(ctx context.Context, e event) error {
+func (rc *receiver) receive(ctx context.Context, e event) error {
 	v, ok := rc.visitor(e)
 	if !ok {
 		return nil
@@ -66,7 +66,7 @@ func (rc *receiver) take(ctx context.Context, e event) error {
 	return nil
 }
 
-// visitor is who wrote or pressed a button. False: it says nothing to a bot.
+// visitor returns who wrote or pressed a button. False: it says nothing to a bot.
 func (rc *receiver) visitor(e event) (v access.Visitor, ok bool) {
 	v.Route.Channel = rc.bot.deps.Name
 	switch {
@@ -79,7 +79,9 @@ func (rc *receiver) visitor(e event) (v access.Visitor, ok bool) {
 	}
 
 	m := e.Message
-	v.Route.MessageID, v.At, v.Name = m.ID, rc.bot.calls.clock.Here(m.Timestamp.time()), name(m.Author)
+	v.Route.MessageID = m.ID
+	v.At = rc.bot.calls.clock.Here(m.Timestamp.time())
+	v.Name = name(m.Author)
 	switch e.Kind {
 	case "C2C_MESSAGE_CREATE":
 		v.IDs, v.Direct = m.Author.ids(), true
@@ -115,7 +117,9 @@ func tapper(v access.Visitor, t *tap) (access.Visitor, bool) {
 	case 1:
 		v.Route.ChatID, v.IDs = t.GroupOpenID, user{MemberOpenID: t.Member}.ids()
 	case 2:
-		v.Route.ChatID, v.IDs, v.Direct = t.UserOpenID, user{UserOpenID: t.UserOpenID}.ids(), true
+		v.Route.ChatID = t.UserOpenID
+		v.IDs = user{UserOpenID: t.UserOpenID}.ids()
+		v.Direct = true
 	}
 	if len(v.IDs) > 0 {
 		v.Name = v.IDs[0]
@@ -123,7 +127,7 @@ func tapper(v access.Visitor, t *tap) (access.Visitor, bool) {
 	return v, t.ID != "" && v.Route.ChatID != "" && len(v.IDs) > 0
 }
 
-// name is that of a person, on one line. QQ seldom tells it.
+// name returns that of a person, on one line. QQ seldom tells it.
 func name(u user) string {
 	s := text.Speaker(u.Username)
 	if ids := u.ids(u.MemberOpenID); s == "" && len(ids) > 0 {
@@ -132,7 +136,7 @@ func name(u user) string {
 	return s
 }
 
-// kindOf is what the chat of an event is.
+// kindOf returns what the chat of an event is.
 func kindOf(e event) kind {
 	switch {
 	case e.Kind == "DIRECT_MESSAGE_CREATE":
@@ -153,7 +157,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		return nil
 	}
 	k := kindOf(e)
-	rc.bot.book.note(v.Route.ChatID, k, v.Route.MessageID, v.At)
+	rc.bot.book.record(v.Route.ChatID, k, v.Route.MessageID, v.At)
 	if e.Tap != nil {
 		v.Route.MessageID = rc.bot.book.last(v.Route.ChatID)
 	}
@@ -177,7 +181,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	return pass.Submit(ctx, in, rc.submit)
 }
 
-// meta is what an answer needs to know, also after a restart.
+// meta returns what an answer needs to know, also after a restart.
 func meta(id string, k kind, at time.Time) map[string]string {
 	out := map[string]string{"message_id": id, metaKind: string(k)}
 	if !at.IsZero() {
@@ -186,7 +190,7 @@ func meta(id string, k kind, at time.Time) map[string]string {
 	return out
 }
 
-// words is what was typed, without the mention that only says that the bot is
+// words returns what was typed, without the mention that only says that the bot is
 // meant.
 func (rc *receiver) words(m *message) string {
 	s := text.Valid(m.Content)
@@ -232,7 +236,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 	return s, quotes, files.Media
 }
 
-// quoted is the message that is answered, if it is known.
+// quoted returns the message that is answered, if it is known.
 func (rc *receiver) quoted(m *message, route bus.Route) (chat.Quoted, bool) {
 	if m.Reference == nil || m.Reference.MessageID == "" || rc.bot.deps.Quoted == nil {
 		return chat.Quoted{}, false
@@ -240,7 +244,7 @@ func (rc *receiver) quoted(m *message, route bus.Route) (chat.Quoted, bool) {
 	return rc.bot.deps.Quoted(route, m.Reference.MessageID)
 }
 
-// replied is the answer that a message gives by being a reply to a question.
+// replied returns the answer that a message gives by being a reply to a question.
 // Only a short word that was typed counts, and only in a message without
 // anything else.
 func (rc *receiver) replied(m *message, route bus.Route) *bus.Answer {

@@ -95,7 +95,7 @@ func (l *ledger) load() error {
 	return nil
 }
 
-// hash is a key in few bytes.
+// hash returns a key in few bytes.
 func hash(key string) string {
 	if key == "" {
 		return rand.Text()[:16] // it is sent once at most
@@ -104,22 +104,22 @@ func hash(key string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// note remembers a message of a person.
-func (l *ledger) note(chatID string, k kind, id string, at time.Time) {
+// record stores a message of a person.
+func (l *ledger) record(chatID string, k kind, id string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at.IsZero() || at.After(l.now()) {
 		at = l.now()
 	}
-	l.noteGroup(chatID, k)
+	l.recordGroup(chatID, k)
 	if id != "" && l.find(id) == nil {
 		l.v.Messages = append(l.v.Messages, &heard{ID: id, Chat: chatID, Kind: k, At: at.UnixMilli()})
 	}
 	l.prune()
 }
 
-// noteGroup remembers that a chat is a group. The lock is held.
-func (l *ledger) noteGroup(chatID string, k kind) {
+// recordGroup stores that a chat is a group. The lock is held.
+func (l *ledger) recordGroup(chatID string, k kind) {
 	if k != group || len(l.v.Groups) > 0 && l.v.Groups[len(l.v.Groups)-1] == chatID {
 		return
 	}
@@ -141,7 +141,7 @@ func (l *ledger) prune() {
 	}
 }
 
-// find is a message by its id. The lock is held.
+// find returns a message by its id. The lock is held.
 func (l *ledger) find(id string) *heard {
 	for _, h := range l.v.Messages {
 		if h.ID == id {
@@ -151,13 +151,13 @@ func (l *ledger) find(id string) *heard {
 	return nil
 }
 
-// takes reports whether QQ takes replies to a message, of which so many may be
+// allowsReply reports whether QQ takes replies to a message, of which so many may be
 // used. The lock is held.
-func (l *ledger) takes(h *heard, most int) bool {
+func (l *ledger) allowsReply(h *heard, most int) bool {
 	return !h.Closed && len(h.Slots) < most && l.now().Sub(time.UnixMilli(h.At)) < h.Kind.window()
 }
 
-// kind is what a chat is.
+// kind returns what a chat is.
 func (l *ledger) kind(chatID string) kind {
 	switch {
 	case strings.HasPrefix(chatID, guildPrefix):
@@ -173,13 +173,13 @@ func (l *ledger) kind(chatID string) kind {
 	return direct
 }
 
-// last is the message that was written last in a chat, "" if there is none that
+// last returns the message that was written last in a chat, "" if there is none that
 // takes replies.
 func (l *ledger) last(chatID string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range slices.Backward(l.v.Messages) {
-		if h.Chat == chatID && l.takes(h, repliesMost) {
+		if h.Chat == chatID && l.allowsReply(h, repliesMost) {
 			return h.ID
 		}
 	}
@@ -204,9 +204,9 @@ func (l *ledger) reserve(chatID, message, key string, most int) (reply, error) {
 		switch {
 		case i >= 0 && h.Slots[i].Sent:
 			return reply{key: key, sent: true}, nil
-		case i >= 0 && l.takes(h, repliesMost+1):
+		case i >= 0 && l.allowsReply(h, repliesMost+1):
 			return reply{message: h.ID, number: i + 1, key: key, again: true}, nil
-		case l.takes(h, most) && (best == nil || h.ID == message):
+		case l.allowsReply(h, most) && (best == nil || h.ID == message):
 			best = h
 		}
 	}
@@ -234,8 +234,8 @@ func (l *ledger) change(r reply, do func(h *heard, s *slot)) {
 // arrived notes that a reply arrived.
 func (l *ledger) arrived(r reply) { l.change(r, func(_ *heard, s *slot) { s.Sent = true }) }
 
-// taken notes that a number belongs to another program.
-func (l *ledger) taken(r reply) { l.change(r, func(_ *heard, s *slot) { s.Key = "" }) }
+// disown records that a number belongs to another program.
+func (l *ledger) disown(r reply) { l.change(r, func(_ *heard, s *slot) { s.Key = "" }) }
 
 // close notes that QQ takes no more replies to a message. The key of the last
 // one is free for another message.
@@ -246,15 +246,15 @@ func (l *ledger) close(r reply) {
 	})
 }
 
-// session is the one of the gateway that may be resumed.
+// session returns the one of the gateway that may be resumed.
 func (l *ledger) session() (id string, seq int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.v.Session, l.v.Seq
 }
 
-// keep writes the session of the gateway.
-func (l *ledger) keep(session string, seq int64) error {
+// saveSession writes the session of the gateway.
+func (l *ledger) saveSession(session string, seq int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.v.Session, l.v.Seq = session, seq

@@ -89,7 +89,7 @@ func web(address string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// caps are the limits of the platform. Its messages cannot be changed, so
+// caps returns the limits of the platform. Its messages cannot be changed, so
 // nothing is streamed. The margin to hardText is for what rendering adds.
 func (o *options) caps() chat.Caps {
 	return chat.Caps{

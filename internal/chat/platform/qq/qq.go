@@ -42,7 +42,7 @@ type bot struct {
 	run   sync.Mutex    // one Run at a time
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{
 		Title:   "QQ",
@@ -122,7 +122,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	defer in.Wait()
 
 	g := newGateway(b, rc)
-	defer g.keep(ctx)
+	defer g.saveProgress(ctx)
 	return socket.Run(ctx, socket.Options{
 		Client:  b.calls.rest.Client,
 		Dial:    g.dial,

@@ -15,7 +15,7 @@ type version struct {
 	urls     bool // only if QQ refused an address in the one before
 }
 
-// versions are the ways to say a text, the best first.
+// versions returns the ways to say a text, the best first.
 func (b *bot) versions(out bus.Outbound, k kind) []version {
 	tree := markdown.Parse(out.Text)
 	plain := out.Text
@@ -73,7 +73,7 @@ func addresses(s string, with func(address string) string) string {
 	}
 }
 
-// next is where the next address begins, -1 if there is none.
+// next returns where the next address begins, -1 if there is none.
 func next(s string) int {
 	a, b := strings.Index(s, "http://"), strings.Index(s, "https://")
 	if a < 0 || b >= 0 && b < a {

@@ -52,7 +52,7 @@ func (b *bot) target(out bus.Outbound) (target, error) {
 	return t, nil
 }
 
-// path is that of what the chat has: messages or files.
+// path returns that of what the chat has: messages or files.
 func (t target) path(what string) string {
 	id := url.PathEscape(t.id)
 	switch t.kind {
@@ -74,14 +74,14 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return "", err
 	}
 	if ms, err := strconv.ParseInt(out.Meta[metaAt], 10, 64); err == nil { // an earlier process may have received it
-		b.book.note(out.Route.ChatID, to.kind, out.Route.MessageID, time.UnixMilli(ms))
+		b.book.record(out.Route.ChatID, to.kind, out.Route.MessageID, time.UnixMilli(ms))
 	}
-	return b.say(ctx, to, out, hash(out.Key))
+	return b.reply(ctx, to, out, hash(out.Key))
 }
 
-// say sends a message as a reply with the number of its key, in the best way that
+// reply sends a message as a reply with the number of its key, in the best way that
 // QQ takes.
-func (b *bot) say(ctx context.Context, to target, out bus.Outbound, key string) (string, error) {
+func (b *bot) reply(ctx context.Context, to target, out bus.Outbound, key string) (string, error) {
 	most := repliesMost
 	if quiet(out.Kind) {
 		most = progressMost
@@ -122,7 +122,7 @@ func (b *bot) say(ctx context.Context, to target, out bus.Outbound, key string) 
 			b.book.arrived(r)
 			return id, nil
 		case c == codeDuplicate:
-			b.book.taken(r)
+			b.book.disown(r)
 			continue
 		case closed(c) && r.message != "":
 			b.book.close(r)
@@ -158,7 +158,7 @@ func (b *bot) another(list *[]version, c int, out bus.Outbound) bool {
 	return true
 }
 
-// content is what a message says: a file, or a text in several versions. A file
+// content returns what a message says: a file, or a text in several versions. A file
 // that cannot be sent is named.
 func (b *bot) content(ctx context.Context, to target, out bus.Outbound) (outgoing, []version, error) {
 	if len(out.Media) == 0 {
@@ -169,7 +169,7 @@ func (b *bot) content(ctx context.Context, to target, out bus.Outbound) (outgoin
 	}
 	m, err := b.upload(ctx, to, out.Media[0])
 	if chat.IsPermanent(err) {
-		b.deps.Log.WarnContext(ctx, "send a file", "err", err)
+		b.deps.Log.WarnContext(ctx, "cannot send a file", "err", err)
 		return outgoing{}, []version{{text: lost(fileName(out.Media[0]), phrase.In(out.Language, "send failed"))}}, nil
 	}
 	return m, nil, err
@@ -182,7 +182,7 @@ func fileName(m bus.Media) string {
 	return filepath.Base(m.Path)
 }
 
-// body is a version as QQ wants it.
+// body returns a version as QQ wants it.
 func (v version) body(to target, out bus.Outbound) outgoing {
 	if !to.kind.modern() {
 		return outgoing{Content: v.text}
@@ -204,7 +204,7 @@ func (b *bot) halve(ctx context.Context, to target, out bus.Outbound, key string
 	id := ""
 	for i, part := range parts {
 		out.Text = part
-		if id, err = b.say(ctx, to, out, hash(key+"."+strconv.Itoa(i))); err != nil {
+		if id, err = b.reply(ctx, to, out, hash(key+"."+strconv.Itoa(i))); err != nil {
 			return "", err
 		}
 	}
@@ -230,7 +230,7 @@ func quiet(k bus.Kind) bool {
 	return k == bus.Progress || k == bus.ToolHint || k == bus.Notice || k == bus.Reasoning
 }
 
-// keyboard are the answers to a question. Those of a question that the program
+// keyboard returns the answers to a question. Those of a question that the program
 // asks call back; others write the answer into the person's own line.
 func keyboard(out bus.Outbound) map[string]any {
 	q := out.Question
@@ -263,7 +263,14 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	k := b.book.kind(route.ChatID)
 	switch {
 	case phase == chat.Seen && b.o.AckMessage != "" && route.MessageID != "":
-		out := bus.Outbound{Kind: bus.Notice, Route: route, ReplyTo: route.MessageID, Text: b.o.AckMessage, Plain: true, Key: "ack:" + route.MessageID}
+		out := bus.Outbound{
+			Kind:    bus.Notice,
+			Route:   route,
+			ReplyTo: route.MessageID,
+			Text:    b.o.AckMessage,
+			Plain:   true,
+			Key:     "ack:" + route.MessageID,
+		}
 		_, err := b.Send(ctx, out)
 		return err
 	case phase == chat.Working && k == direct:

@@ -23,7 +23,7 @@ const (
 	guildDirectPrefix = "dm:"
 )
 
-// window is how long QQ takes replies to a message.
+// window returns how long QQ takes replies to a message.
 func (k kind) window() time.Duration {
 	if k == direct {
 		return directTime
@@ -44,7 +44,7 @@ type user struct {
 	UnionOpenID  string `json:"union_openid,omitempty"`
 }
 
-// ids are what the platform knows a person by, the first of these first.
+// ids returns what the platform knows a person by, the first of these first.
 func (u user) ids(first ...string) []string {
 	var out []string
 	seen := map[string]bool{"": true}

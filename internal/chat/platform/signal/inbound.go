@@ -121,7 +121,7 @@ func (rc *receiver) visitor(l *letter) access.Visitor {
 	return v
 }
 
-// who is the name of the sender for others.
+// who returns the name of the sender for others.
 func (rc *receiver) who(l *letter) string {
 	if l.name != "" {
 		return l.name
@@ -145,7 +145,7 @@ func (rc *receiver) meta(l *letter, v access.Visitor) map[string]string {
 // placeholder stands for a mention in a text.
 const placeholder = '\uFFFC'
 
-// withoutUs is the text of a message with the names of others for their
+// withoutUs returns the text of a message with the names of others for their
 // mentions and without our own; it reports whether we are mentioned.
 func (rc *receiver) withoutUs(m *dataMessage) (words string, mentioned bool) {
 	words = m.Message
@@ -182,7 +182,7 @@ func leadingMark(s string) (string, bool) {
 	return s, false
 }
 
-// span is where UTF-16 units stand in a text, in bytes.
+// span returns where UTF-16 units stand in a text, in bytes.
 func span(s string, start, length int) (from, to int, ok bool) {
 	if start < 0 || length <= 0 {
 		return 0, 0, false
@@ -255,7 +255,7 @@ func (rc *receiver) answered(q *quote) []bus.Quote {
 	return []bus.Quote{{About: "what this answers", Text: fmt.Sprintf("[answers %s: %s]", to, strings.TrimSpace(strings.Join(said, " ")))}}
 }
 
-// replied is the answer that a message gives by being a reply to a question.
+// replied returns the answer that a message gives by being a reply to a question.
 // Only a short word that was typed counts.
 func (rc *receiver) replied(l *letter) *bus.Answer {
 	if l.Quote == nil || l.edited || !rc.bot.facts.us(l.Quote.authors()...) || len(l.Attachments) > 0 || len(l.notes()) > 0 {
@@ -272,7 +272,7 @@ func (rc *receiver) replied(l *letter) *bus.Answer {
 	return &bus.Answer{QuestionID: q.Code, Option: word}
 }
 
-// kind is what a chat shows a file as. Voice messages are sounds without a name.
+// kind returns what a chat shows a file as. Voice messages are sounds without a name.
 func (a attachment) kind() kit.FileKind {
 	kind, _, _ := strings.Cut(a.ContentType, "/")
 	switch kind {

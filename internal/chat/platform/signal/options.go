@@ -96,7 +96,7 @@ func (o *options) checkRest() error {
 	return nil
 }
 
-// base is the address of the daemon, "" if we start it.
+// base returns the address of the daemon, "" if we start it.
 func (o *options) base() string {
 	if o.Managed {
 		return ""
@@ -107,7 +107,7 @@ func (o *options) base() string {
 // local reports whether the daemon runs on this machine.
 func (o *options) local() bool { return o.Managed || httpsafe.LoopbackHost(o.DaemonHost) }
 
-// files is the folder of received files, "" if it is not known. Home is that of
+// files returns the folder of received files, "" if it is not known. Home is that of
 // the user.
 func (o *options) files(home string) string {
 	if o.AttachmentsDir == nil || *o.AttachmentsDir == "" {
@@ -122,7 +122,7 @@ func (o *options) files(home string) string {
 	return below(home, *o.AttachmentsDir)
 }
 
-// below is a folder that may be named from the user's home.
+// below returns a folder that may be named from the user's home.
 func below(home, dir string) string {
 	if rest, ok := strings.CutPrefix(dir, "~/"); ok && home != "" {
 		return filepath.Join(home, rest)
@@ -130,7 +130,7 @@ func below(home, dir string) string {
 	return dir
 }
 
-// caps are the limits of the platform. Longer texts than 2,000 bytes travel as
+// caps returns the limits of the platform. Longer texts than 2,000 bytes travel as
 // a file of at most 64 KiB, which all clients show as text; the margin is for
 // the padding of tables.
 func (o *options) caps() chat.Caps {
@@ -145,7 +145,7 @@ func (o *options) caps() chat.Caps {
 	return c
 }
 
-// rules are those of dm and group.
+// rules returns those of dm and group.
 func (o *options) rules() access.Rules {
 	dm := newList(o.DM.AllowFrom)
 	everyone := o.DM.Policy == policyOpen || slices.Contains(o.DM.AllowFrom, anyone)

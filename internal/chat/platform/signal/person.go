@@ -13,7 +13,7 @@ import (
 // groupPrefix marks the id of a group where people name one.
 const groupPrefix = "group."
 
-// normal is the form in which two spellings of an id are equal: numbers with a
+// normal returns the form in which two spellings of an id are equal: numbers with a
 // plus, everything else in lower case.
 func normal(id string) string {
 	id = strings.ToLower(strings.TrimSpace(id))
@@ -109,7 +109,7 @@ func (f *facts) open(number string) error {
 	return nil
 }
 
-// chat is the chat with a person: the id that it had first, else the number.
+// chat returns the chat with a person: the id that it had first, else the number.
 func (f *facts) chat(ids []string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,8 +147,8 @@ func (f *facts) us(ids ...string) bool {
 	return slices.ContainsFunc(ids, func(id string) bool { return id != "" && slices.Contains(f.book.Self, normal(id)) })
 }
 
-// learn remembers further ids of ours.
-func (f *facts) learn(ids ...string) error {
+// addAliases adds further ids of ours.
+func (f *facts) addAliases(ids ...string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := len(f.book.Self)

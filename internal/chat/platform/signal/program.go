@@ -204,7 +204,7 @@ func link(ctx context.Context, rpc *client, p chat.Dialog) (string, error) {
 			Number string `json:"number"`
 		}
 		err = rpc.ask(ctx, kit.Call{Name: "finishLink", Within: loginTime}, map[string]any{"deviceLinkUri": begun.URI, "deviceName": deviceName}, &done)
-		if e, ok := errors.AsType[*rpcError](err); ok && e.says("timed out") && ctx.Err() == nil {
+		if e, ok := errors.AsType[*rpcError](err); ok && e.mentions("timed out") && ctx.Err() == nil {
 			continue
 		}
 		return done.Number, err

@@ -44,7 +44,7 @@ func newClient(base, account string, h *http.Client) *client {
 	return c
 }
 
-// daemon is the API of the daemon where it is now.
+// daemon returns the API of the daemon where it is now.
 func (c *client) daemon() (kit.REST, error) {
 	rest := c.rest
 	base := c.base.Load()
@@ -77,7 +77,7 @@ const (
 	codeNoMethod  = -32601
 )
 
-func (e *rpcError) says(phrases ...string) bool {
+func (e *rpcError) mentions(phrases ...string) bool {
 	for _, p := range phrases {
 		if strings.Contains(strings.ToLower(e.Message), p) {
 			return true

@@ -84,7 +84,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 func (b *bot) send(ctx context.Context, chatID string, params map[string]any) (string, error) {
 	id, err := b.try(ctx, params)
 	e, ok := errors.AsType[*rpcError](err)
-	if !ok || e.Code != codeUntrusted && !e.says("untrusted") {
+	if !ok || e.Code != codeUntrusted && !e.mentions("untrusted") {
 		return id, classify(err)
 	}
 	if !b.o.TrustChangedKeys {
@@ -134,7 +134,7 @@ func classify(err error) error {
 	switch {
 	case !ok:
 		return err
-	case e.Code == codeRateLimit || e.says("rate limit"):
+	case e.Code == codeRateLimit || e.mentions("rate limit"):
 		return chat.RateLimited(cmp.Or(e.wait(), time.Minute), err)
 	case e.Code == codeUser || e.Code <= -32600 && e.Code >= -32602, e.Code == codeUntrusted:
 		return chat.Permanent(err)
@@ -142,7 +142,7 @@ func classify(err error) error {
 	return err
 }
 
-// wait is how long signal-cli asks us to wait, 0 if it does not say.
+// wait returns how long signal-cli asks us to wait, 0 if it does not say.
 func (e *rpcError) wait() time.Duration {
 	for _, r := range e.Data.Response.Results {
 		if r.RetryAfter > 0 {
@@ -179,7 +179,7 @@ func (b *bot) attach(ctx context.Context, list []bus.Media) ([]string, error) {
 	return out, nil
 }
 
-// quotes is the message an answer quotes, "" if none. Every answer names the
+// quotes returns the message an answer quotes, "" if none. Every answer names the
 // message it belongs to; whether that is quoted is a setting.
 func (b *bot) quotes(out bus.Outbound) string {
 	if !b.o.ReplyToMessage || out.ReplyTo == "" || out.Kind != bus.Final && out.Kind != bus.Message || b.quoted.Has(out.ReplyTo) {
@@ -215,7 +215,9 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	if b.o.ReactEmoji == "" || !ok {
 		return nil
 	}
-	params["emoji"], params["targetAuthor"], params["targetTimestamp"] = b.o.ReactEmoji, author, at
+	params["emoji"] = b.o.ReactEmoji
+	params["targetAuthor"] = author
+	params["targetTimestamp"] = at
 	if phase != chat.Seen {
 		params["remove"] = true
 	}

@@ -42,9 +42,15 @@ type bot struct {
 	once   *kit.Once                 // logs trouble
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
-	return chat.Driver{Title: "Signal", Options: func() any { return defaults() }, New: newBot, Probe: probe, Login: login}
+	return chat.Driver{
+		Title:   "Signal",
+		Options: func() any { return defaults() },
+		New:     newBot,
+		Probe:   probe,
+		Login:   login,
+	}
 }
 
 // newBot makes the channel of a section.
@@ -65,9 +71,15 @@ func newBot(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		d.Gate.SetRules(o.rules())
 	}
 	return &bot{
-		deps: d, o: o, rpc: newClient(o.base(), o.PhoneNumber, h),
-		dm: newList(o.DM.AllowFrom), dir: o.files(home),
-		facts: &facts{state: d.State}, vanish: newVanishing(d.Now), quoted: recent.New[string, bool](1000), once: kit.NewOnce(d.Log),
+		deps:   d,
+		o:      o,
+		rpc:    newClient(o.base(), o.PhoneNumber, h),
+		dm:     newList(o.DM.AllowFrom),
+		dir:    o.files(home),
+		facts:  &facts{state: d.State},
+		vanish: newVanishing(d.Now),
+		quoted: recent.New[string, bool](1000),
+		once:   kit.NewOnce(d.Log),
 	}, nil
 }
 
@@ -133,7 +145,7 @@ func (b *bot) session(ctx context.Context, in *kit.Intake[event], opened func())
 	}
 	return b.rpc.events(ctx,
 		func() { opened(); b.deps.Ready(b.o.PhoneNumber, nil) },
-		func(data []byte) { b.take(ctx, in, data) })
+		func(data []byte) { b.dispatch(ctx, in, data) })
 }
 
 // greet prepares the account and learns our own UUID, by which people mention
@@ -141,7 +153,7 @@ func (b *bot) session(ctx context.Context, in *kit.Intake[event], opened func())
 func (b *bot) greet(ctx context.Context) error {
 	err := b.rpc.call(ctx, "updateConfiguration", map[string]any{"typingIndicators": true}, nil)
 	if e, ok := errors.AsType[*rpcError](err); ok {
-		if e.says("valid account", "not registered", "no such account", "authorization failed", "unregistered") {
+		if e.mentions("valid account", "not registered", "no such account", "authorization failed", "unregistered") {
 			return chat.Fatal(fmt.Errorf("signal-cli has no account %s (%w); register or link it: signal-cli -a %s register", b.o.PhoneNumber, err, b.o.PhoneNumber))
 		}
 		b.once.Warn(ctx, "typing", "typing indicators cannot be enabled", "err", err)
@@ -159,15 +171,15 @@ func (b *bot) greet(ctx context.Context) error {
 		return nil
 	}
 	for _, s := range status {
-		if err := b.facts.learn(s.UUID); err != nil {
+		if err := b.facts.addAliases(s.UUID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take holds an event, if it is a message.
-func (b *bot) take(ctx context.Context, in *kit.Intake[event], data []byte) {
+// dispatch hands an event to the intake, if it is a message.
+func (b *bot) dispatch(ctx context.Context, in *kit.Intake[event], data []byte) {
 	if data == nil {
 		b.once.Warn(ctx, "long", "a message of signal-cli is too long and was dropped", "limit", maxEvent)
 		return
@@ -182,7 +194,7 @@ func (b *bot) take(ctx context.Context, in *kit.Intake[event], data []byte) {
 	}
 	ids := ev.Envelope.senders()
 	if b.facts.us(ids...) { // from another device of ours
-		if err := b.facts.learn(ids...); err != nil {
+		if err := b.facts.addAliases(ids...); err != nil {
 			b.once.Warn(ctx, "state", "the bot's own ids cannot be kept", "err", err)
 		}
 		return

@@ -117,8 +117,8 @@ func TestRefused(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.take(ctx, in, data)
-				r.take(ctx, in, []byte(`{"account":"+1555","envelope":{"sourceNumber":"`+ann+`","dataMessage":{"timestamp":5,"message":"for another account"}}}`))
+				r.dispatch(ctx, in, data)
+				r.dispatch(ctx, in, []byte(`{"account":"+1555","envelope":{"sourceNumber":"`+ann+`","dataMessage":{"timestamp":5,"message":"for another account"}}}`))
 				synctest.Wait()
 				cancel()
 				in.Wait()

@@ -22,9 +22,9 @@ type vanishing struct {
 }
 
 type vanishingChat struct {
-	keep time.Duration
-	said []bus.Said
-	till []time.Time
+	lifetime time.Duration
+	history  []bus.Said
+	till     []time.Time
 }
 
 func newVanishing(now func() time.Time) *vanishing {
@@ -40,9 +40,9 @@ func (v *vanishing) prepare(in *bus.Inbound, seconds int) {
 		c = &vanishingChat{}
 		v.chats.Put(in.Route.ChatID, c)
 	}
-	c.keep = time.Duration(seconds) * time.Second
+	c.lifetime = time.Duration(seconds) * time.Second
 	c.forget(v.now())
-	in.Stateless, in.History = true, append([]bus.Said(nil), c.said...)
+	in.Stateless, in.History = true, append([]bus.Said(nil), c.history...)
 }
 
 // heard remembers a message that arrived.
@@ -64,12 +64,12 @@ func (v *vanishing) add(chat string, s bus.Said) {
 	if c == nil || s.Text == "" {
 		return
 	}
-	c.said, c.till = append(c.said, s), append(c.till, v.now().Add(c.keep))
+	c.history, c.till = append(c.history, s), append(c.till, v.now().Add(c.lifetime))
 	c.forget(v.now())
 }
 
 func (c *vanishingChat) forget(now time.Time) {
-	for len(c.said) > 0 && (len(c.said) > vanishMost || now.After(c.till[0])) {
-		c.said, c.till = c.said[1:], c.till[1:]
+	for len(c.history) > 0 && (len(c.history) > vanishMost || now.After(c.till[0])) {
+		c.history, c.till = c.history[1:], c.till[1:]
 	}
 }

@@ -98,7 +98,7 @@ type sticker struct {
 	Emoji string `json:"emoji,omitempty"`
 }
 
-// message is what a person wrote, nil if the envelope holds something else.
+// message returns what a person wrote, nil if the envelope holds something else.
 func (e *envelope) message() (m *dataMessage, edited bool) {
 	switch {
 	case e.Data != nil:
@@ -123,7 +123,7 @@ func (m *dataMessage) update() bool {
 	return m.GroupInfo != nil && m.GroupInfo.Type != "" && m.GroupInfo.Type != "DELIVER" && m.Message == "" && len(m.Attachments) == 0
 }
 
-// group is the id of the group a message was written in, "" if it is direct.
+// group returns the id of the group a message was written in, "" if it is direct.
 func (m *dataMessage) group() string {
 	for _, g := range []*group{m.GroupInfo, m.GroupV2} {
 		switch {
@@ -137,7 +137,7 @@ func (m *dataMessage) group() string {
 	return ""
 }
 
-// senders are the normal ids of whoever wrote.
+// senders returns the normal ids of whoever wrote.
 func (e *envelope) senders() []string {
 	var out []string
 	for _, id := range []string{e.SourceNumber, e.Source, e.SourceUUID, e.SourceServiceID, e.SourceACI} {
@@ -152,7 +152,7 @@ func (q *quote) authors() []string {
 	return slices.DeleteFunc([]string{q.AuthorNumber, q.AuthorUUID, q.Author}, func(s string) bool { return s == "" })
 }
 
-// notes are the parts of a message that are neither text nor files.
+// notes returns the parts of a message that are neither text nor files.
 func (m *dataMessage) notes() []string {
 	var out []string
 	for _, c := range m.Contacts {

@@ -23,7 +23,7 @@ const (
 // the mark, the id of the question, a dot, the label.
 const askMark = "?"
 
-// buttons are the answers to a question.
+// buttons returns the answers to a question.
 func (b *bot) buttons(out bus.Outbound) []api.Block {
 	q := out.Question
 	if q == nil || !b.o.Buttons {

@@ -17,7 +17,7 @@ const (
 	catchMost   = 100 // messages of one of them
 )
 
-// place is where a message was written: a conversation, or a thread in one.
+// place returns where a message was written: a conversation, or a thread in one.
 func place(chat, thread string) string { return strings.TrimSuffix(chat+"/"+thread, "/") }
 
 // seen notes a message that is durable.
@@ -87,7 +87,7 @@ func (b *bot) catchPlace(ctx context.Context, where, after string) error {
 	return nil
 }
 
-// fromHistory is a message of a history as an event would tell it.
+// fromHistory returns a message of a history as an event would tell it.
 func fromHistory(chat string, m *api.Msg) *message {
 	out := &message{
 		Type: "message", SubType: m.SubType, Channel: chat, User: m.User, BotID: m.BotID, Text: m.Text,
@@ -96,7 +96,13 @@ func fromHistory(chat string, m *api.Msg) *message {
 	for i := range m.Files {
 		f := &m.Files[i]
 		out.Files = append(out.Files, file{
-			ID: f.ID, Name: f.Name, MIME: f.Mimetype, Mode: f.Mode, Size: int64(f.Size), URL: f.URLPrivate, Download: f.URLPrivateDownload,
+			ID:       f.ID,
+			Name:     f.Name,
+			MIME:     f.Mimetype,
+			Mode:     f.Mode,
+			Size:     int64(f.Size),
+			URL:      f.URLPrivate,
+			Download: f.URLPrivateDownload,
 		})
 	}
 	for i := range m.Attachments {

@@ -52,7 +52,16 @@ type client struct {
 }
 
 func newClient(d chat.Deps, o *options, a *api.Client, h *http.Client, fail func(err error)) *client {
-	return &client{deps: d, api: a, http: h, base: o.APIBase, token: o.BotToken, names: newNames(), once: kit.NewOnce(d.Log), fail: fail}
+	return &client{
+		deps:  d,
+		api:   a,
+		http:  h,
+		base:  o.APIBase,
+		token: o.BotToken,
+		names: newNames(),
+		once:  kit.NewOnce(d.Log),
+		fail:  fail,
+	}
 }
 
 // report logs something the first time that it happens.
@@ -67,18 +76,18 @@ func call[T any](ctx context.Context, run func(ctx context.Context) (T, error)) 
 	return run(ctx)
 }
 
-// refusal is the word that Slack refused a call with, "" if it did not.
+// refusal returns the word that Slack refused a call with, "" if it did not.
 func refusal(err error) string {
 	e, _ := errors.AsType[api.SlackErrorResponse](err)
 	return e.Err
 }
 
-// says reports whether Slack refused a call with one of these words.
-func says(err error, words ...string) bool { return slices.Contains(words, refusal(err)) }
+// hasCode reports whether Slack refused a call with one of these words.
+func hasCode(err error, words ...string) bool { return slices.Contains(words, refusal(err)) }
 
 // badToken reports whether a refusal means that the token is wrong.
 func badToken(err error) bool {
-	return says(err, "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "not_allowed_token_type",
+	return hasCode(err, "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "not_allowed_token_type",
 		"no_permission", "org_login_required", "ekm_access_denied", "app_missing_action_url")
 }
 
@@ -87,7 +96,7 @@ func (c *client) refusedToken(key string, err error) error {
 	switch {
 	case badToken(err):
 		return chat.Fatal(fmt.Errorf("Slack refuses the token (%w); check channels.%s.%s, and that the app is installed", err, c.deps.Name, key)) //nolint:staticcheck // a name begins the sentence
-	case says(err, "missing_scope"):
+	case hasCode(err, "missing_scope"):
 		return chat.Fatal(c.lacksScope(err))
 	}
 	return err
@@ -135,7 +144,7 @@ func (c *client) classify(err error) error {
 	return chat.Permanent(err)
 }
 
-// needed are the scopes without which something does not work.
+// needed returns the scopes without which something does not work.
 func needed() []string {
 	return []string{
 		"app_mentions:read", "channels:history", "channels:read", "chat:write", "files:read", "files:write", "groups:history", "groups:read",

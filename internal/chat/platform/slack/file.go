@@ -46,10 +46,10 @@ func (f *files) add(ctx context.Context, one file) {
 	case errors.Is(err, errTooMany), errors.Is(err, errElsewhere), errors.Is(err, errGone):
 		f.miss(one, err.Error())
 	case err != nil:
-		f.bot.deps.Log.WarnContext(ctx, "fetch a file", "file", one.ID, "err", err)
+		f.bot.deps.Log.WarnContext(ctx, "cannot fetch a file", "file", one.ID, "err", err)
 		f.miss(one, "download failed")
 	default:
-		f.keep(ctx, one, saved)
+		f.record(ctx, one, saved)
 	}
 }
 
@@ -63,9 +63,9 @@ func (f *files) miss(one file, why string) {
 	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", media.FileName(one.Name), why))
 }
 
-// keep notes a file. Words that could be made of a voice message stand for it:
-// they are the sender's. Any other sound is anybody's.
-func (f *files) keep(ctx context.Context, one file, saved bus.Media) {
+// record adds a file to the message. Words that could be made of a voice message stand for it:
+// they are the sender's. Any other sound may be of any speaker.
+func (f *files) record(ctx context.Context, one file, saved bus.Media) {
 	kind, _, _ := strings.Cut(one.MIME, "/")
 	voice := one.SubType == "slack_audio"
 	switch {
@@ -173,13 +173,18 @@ func (b *bot) upload(ctx context.Context, chatID string, out bus.Outbound) error
 			return err
 		}
 		_, err := b.api.UploadFileContext(ctx, api.UploadFileParameters{
-			Reader: f, FileSize: int(f.Size()), Filename: f.Name, Title: f.Name, Channel: chatID, ThreadTimestamp: thread,
-			InitialComment: escaper().Replace(out.Text),
+			Reader:          f,
+			FileSize:        int(f.Size()),
+			Filename:        f.Name,
+			Title:           f.Name,
+			Channel:         chatID,
+			ThreadTimestamp: thread,
+			InitialComment:  escaper().Replace(out.Text),
 		})
 		return err
 	}
 	err = try(out.Route.ThreadID)
-	if out.Route.ThreadID != "" && says(err, "thread_not_found", "invalid_thread_ts") {
+	if out.Route.ThreadID != "" && hasCode(err, "thread_not_found", "invalid_thread_ts") {
 		err = try("")
 	}
 	return b.web.classify(err)

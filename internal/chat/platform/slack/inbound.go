@@ -103,7 +103,9 @@ func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error
 		return nil
 	}
 	v := rc.visitor(m.Channel, m.User, m.Thread)
-	v.Route.MessageID, v.At, v.Backlog = m.TS, when(m.TS), backlog
+	v.Route.MessageID = m.TS
+	v.At = when(m.TS)
+	v.Backlog = backlog
 	v.Mentioned = b.mentioned(m.Text) || m.ThreadOf == b.me.Load().UserID
 	if !v.Direct {
 		v.Text = plain(m.Text, "", b.web.cached)
@@ -123,7 +125,7 @@ func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error
 	}
 	b.seen(ctx, m)
 	if fresh {
-		b.told.Put(m.Channel+"/"+m.Thread, true)
+		b.sharedEarlier.Put(m.Channel+"/"+m.Thread, true)
 	}
 	return nil
 }
@@ -185,7 +187,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	}
 	in.Media = f.media
 
-	if len(lines)+len(in.Quoted) == 0 { // only our name: somebody waits for an answer
+	if len(lines)+len(in.Quoted) == 0 { // only our name: the sender waits for an answer
 		lines = append(lines, "[empty message]")
 	}
 	in.Text = strings.Join(lines, "\n")
@@ -199,7 +201,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 func (rc *receiver) thread(ctx context.Context, m *message, in *bus.Inbound) bool {
 	b := rc.bot
 	if !b.o.IncludeThreadContext || b.o.ThreadContextLimit == 0 || m.Thread == "" || m.Thread == m.TS ||
-		strings.HasPrefix(in.Text, "/") || b.told.Has(m.Channel+"/"+m.Thread) {
+		strings.HasPrefix(in.Text, "/") || b.sharedEarlier.Has(m.Channel+"/"+m.Thread) {
 		return false
 	}
 	list, err := b.earlier(ctx, m)
@@ -261,9 +263,9 @@ func (rc *receiver) commanded(ctx context.Context, c *command) error {
 		return nil
 	}
 	line := strings.TrimSpace(plain(c.Text, "", b.web.cached))
-	if name := strings.TrimPrefix(c.Name, "/"); b.knows(name) {
+	if name := strings.TrimPrefix(c.Name, "/"); b.hasCommand(name) {
 		line = strings.TrimSpace("/" + name + " " + line)
-	} else if first, _, _ := strings.Cut(line, " "); b.knows(first) {
+	} else if first, _, _ := strings.Cut(line, " "); b.hasCommand(first) {
 		line = "/" + line
 	}
 	in := pass.Inbound("command."+c.Trigger, line)
@@ -280,7 +282,7 @@ func (rc *receiver) commanded(ctx context.Context, c *command) error {
 	return rc.submit(ctx, in)
 }
 
-// knows reports whether the agent has a slash command.
-func (b *bot) knows(name string) bool {
+// hasCommand reports whether the agent has a slash command.
+func (b *bot) hasCommand(name string) bool {
 	return slices.ContainsFunc(b.deps.Commands, func(c chat.Command) bool { return c.Name == name })
 }

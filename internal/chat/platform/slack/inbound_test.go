@@ -176,7 +176,7 @@ func TestThreadContext(t *testing.T) {
 	}
 	// After a restart only what follows our own words is news.
 	r.send(reply(route("C0GEN", root), "answer"))
-	r.told.Delete("C0GEN/" + root)
+	r.sharedEarlier.Delete("C0GEN/" + root)
 	r.fake.Write(object{"channel": "C0GEN", "user": "U0EVE", "text": "meanwhile", "thread_ts": root})
 	r.fake.Post(object{"channel": "C0GEN", "user": "U0ANN", "text": mention + " third", "thread_ts": root})
 	if got := r.receive(3)[2]; len(got.Quoted) != 1 || got.Quoted[0].Text != "Eve: meanwhile" {

@@ -43,7 +43,7 @@ func newNames() *names {
 	return &names{people: recent.New[string, string](2000), direct: recent.New[string, string](2000)}
 }
 
-// cached is the name of a person as far as it is known: nothing is asked.
+// cached returns the name of a person as far as it is known: nothing is asked.
 func (c *client) cached(id string) string {
 	name, ok := c.names.people.Get(id)
 	if !ok {
@@ -52,7 +52,7 @@ func (c *client) cached(id string) string {
 	return name
 }
 
-// person is the name of a person, their id if it cannot be had.
+// person returns the name of a person, their id if it cannot be had.
 func (c *client) person(ctx context.Context, id string) string {
 	if name, ok := c.names.people.Get(id); ok {
 		return name
@@ -74,7 +74,7 @@ func (c *client) person(ctx context.Context, id string) string {
 	return name
 }
 
-// open is the conversation with a person.
+// open returns the conversation with a person.
 func (c *client) open(ctx context.Context, user string) (string, error) {
 	if chatID, ok := c.names.direct.Get(user); ok {
 		return chatID, nil
@@ -97,7 +97,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	return bus.Route{Channel: b.deps.Name, ChatID: chatID}, err
 }
 
-// chat is the id of the conversation that a target names.
+// chat returns the id of the conversation that a target names.
 func (c *client) chat(ctx context.Context, target string) (string, error) {
 	if inner, ok := strings.CutPrefix(target, "<"); ok {
 		inner, _, _ = strings.Cut(strings.TrimSuffix(inner, ">"), "|")
@@ -115,13 +115,13 @@ func (c *client) chat(ctx context.Context, target string) (string, error) {
 		return "", chat.Permanent(errors.New("no target: name a channel (#general), a person (@ann) or an id"))
 	}
 	if !strings.HasPrefix(target, "@") {
-		id, err := c.look(ctx, &c.names.channels, name, c.listChannels)
+		id, err := c.find(ctx, &c.names.channels, name, c.listChannels)
 		if err != nil || id != "" {
 			return id, err
 		}
 	}
 	if !strings.HasPrefix(target, "#") {
-		id, err := c.look(ctx, &c.names.handles, name, c.listPeople)
+		id, err := c.find(ctx, &c.names.handles, name, c.listPeople)
 		if err != nil {
 			return "", err
 		}
@@ -140,8 +140,8 @@ func isID(s string) bool {
 	return strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
-// look finds an id by a name in a directory that is read when it is too old.
-func (c *client) look(ctx context.Context, d *directory, name string, list func(ctx context.Context, into map[string]string) error) (string, error) {
+// find returns an id by a name in a directory that is read when it is too old.
+func (c *client) find(ctx context.Context, d *directory, name string, list func(ctx context.Context, into map[string]string) error) (string, error) {
 	c.names.mu.Lock()
 	defer c.names.mu.Unlock()
 	if now := c.deps.Now(); d.ids == nil || now.Sub(d.read) > directoryAge {

@@ -117,7 +117,7 @@ func (o *options) checkWebhook() error {
 	return nil
 }
 
-// rules are what dm, groupPolicy and groupRequireMention say. Allow lists and
+// rules returns what dm, groupPolicy and groupRequireMention say. Allow lists and
 // pairing stay with the gate: an open dm.policy alone admits no one, since every
 // older file has it.
 func (o *options) rules() access.Rules {
@@ -159,7 +159,7 @@ const (
 	maxStreamed = 3700
 )
 
-// caps are the limits of the platform.
+// caps returns the limits of the platform.
 func (o *options) caps() chat.Caps {
 	c := chat.Caps{
 		MaxChars:       maxStreamed,

@@ -48,7 +48,7 @@ func render(tree markdown.Node, rich bool) string {
 	return strings.TrimRight(r.String(), "\n ")
 }
 
-// bullet is what begins an item of a list in Markdown.
+// bullet returns what begins an item of a list in Markdown.
 func bullet(list markdown.Node, i int) string {
 	return strings.NewReplacer("• ", "- ", "☐ ", "[ ] ", "☑ ", "[x] ").Replace(markdown.Bullet(list, i))
 }
@@ -90,7 +90,7 @@ func (r *renderer) code(n markdown.Node) string {
 	return "```\n" + escaper().Replace(strings.ReplaceAll(n.Text, "```", "`\u200b``")) + "\n```"
 }
 
-// table is a table of Markdown. In mrkdwn, which has none, each row becomes a
+// table returns a table of Markdown. In mrkdwn, which has none, each row becomes a
 // line with the names of its columns.
 func (r *renderer) table(n markdown.Node) string {
 	if r.rich {
@@ -121,7 +121,7 @@ func (r *renderer) table(n markdown.Node) string {
 	return strings.Join(out, "\n")
 }
 
-// cells are the words of a row.
+// cells returns the words of a row.
 func (r *renderer) cells(row markdown.Node) []string {
 	var out []string
 	for _, c := range row.Children {
@@ -130,7 +130,7 @@ func (r *renderer) cells(row markdown.Node) []string {
 	return out
 }
 
-// ruler is what says below a header how a column is aligned.
+// ruler returns what says below a header how a column is aligned.
 func ruler(align markdown.Align) string {
 	switch align {
 	case markdown.AlignLeft:

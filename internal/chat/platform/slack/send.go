@@ -45,7 +45,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		return err
 	}
 	err = b.formatted(out, maxWords, post)
-	if thread != "" && says(err, "thread_not_found") { // it was removed
+	if thread != "" && hasCode(err, "thread_not_found") { // it was removed
 		thread = ""
 		err = b.formatted(out, maxWords, post)
 	}
@@ -62,13 +62,13 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 // them. Buttons are blocks in any case. The text has at most so many characters.
 func (b *bot) formatted(out bus.Outbound, most int, try func(content api.MsgOption) error) error {
 	err := try(b.content(out, most, true))
-	if says(err, "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "block_mismatch") {
+	if hasCode(err, "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "block_mismatch") {
 		err = try(b.content(out, most, false))
 	}
 	return err
 }
 
-// content is what a message says. Beside blocks, the text is what notifications
+// content returns what a message says. Beside blocks, the text is what notifications
 // and clients without blocks show, and may be cut; without them it is what
 // people read, and Slack's answer decides whether it is too long.
 func (b *bot) content(out bus.Outbound, most int, rich bool) api.MsgOption {
@@ -109,7 +109,7 @@ func shorten(s string, most int) string {
 	return markdown.UTF16.Cut(s, most-1) + "…"
 }
 
-// sections is a text as blocks, for a message that has other blocks as well.
+// sections returns a text as blocks, for a message that has other blocks as well.
 func sections(kind, words string) []api.Block {
 	var out []api.Block
 	for _, part := range markdown.Split(words, maxSection, markdown.UTF16) {
@@ -147,7 +147,7 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 		_, ts, err := b.api.DeleteMessageContext(ctx, chatID, id)
 		return ts, err
 	})
-	if says(err, "message_not_found") {
+	if hasCode(err, "message_not_found") {
 		return nil
 	}
 	return b.web.classify(err)
@@ -178,9 +178,9 @@ func (b *bot) mark(ctx context.Context, route bus.Route, name string, change fun
 	}
 	err := change(ctx, name, api.NewRefToMessage(route.ChatID, route.MessageID))
 	switch {
-	case says(err, "already_reacted", "no_reaction", "message_not_found", "too_many_reactions"):
+	case hasCode(err, "already_reacted", "no_reaction", "message_not_found", "too_many_reactions"):
 		return nil
-	case says(err, "invalid_name", "missing_scope"):
+	case hasCode(err, "invalid_name", "missing_scope"):
 		b.noMarks.Store(true)
 		return fmt.Errorf("reactEmoji and doneEmoji need the scope reactions:write and the names of emoji without colons: %w", err)
 	}
@@ -194,7 +194,7 @@ func (b *bot) status(ctx context.Context, route bus.Route, words string) error {
 		return nil
 	}
 	err := b.api.SetAssistantThreadsStatusContext(ctx, api.AssistantThreadsSetStatusParameters{ChannelID: route.ChatID, ThreadTS: route.ThreadID, Status: words})
-	if says(err, "missing_scope", "unknown_method", "not_allowed_token_type", "method_not_supported_for_channel_type", "feature_not_enabled") {
+	if hasCode(err, "missing_scope", "unknown_method", "not_allowed_token_type", "method_not_supported_for_channel_type", "feature_not_enabled") {
 		b.noStatus.Store(true)
 		return nil
 	}

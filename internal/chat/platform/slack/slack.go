@@ -31,15 +31,15 @@ import (
 
 // bot is the channel.
 type bot struct {
-	deps  chat.Deps
-	o     *options
-	caps  chat.Caps
-	http  *http.Client
-	api   *api.Client
-	hook  kit.Webhook
-	web   *client
-	clean *recent.Map[string, bool] // questions whose labels are as good as the person's own words
-	told  *recent.Map[string, bool] // threads whose earlier messages the agent was given
+	deps          chat.Deps
+	o             *options
+	caps          chat.Caps
+	http          *http.Client
+	api           *api.Client
+	hook          kit.Webhook
+	web           *client
+	clean         *recent.Map[string, bool] // questions whose labels are as good as the person's own words
+	sharedEarlier *recent.Map[string, bool] // threads whose earlier messages the agent was given
 
 	me       atomic.Pointer[api.AuthTestResponse]
 	noMarks  atomic.Bool // Slack refuses our reactions
@@ -53,7 +53,7 @@ type bot struct {
 	in      atomic.Pointer[kit.Intake[event]] // of the Run that goes on
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{Title: "Slack", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
@@ -78,16 +78,22 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		return nil, err
 	}
 	b := &bot{
-		deps:  d,
-		o:     o,
-		caps:  o.caps(),
-		http:  h,
-		clean: recent.New[string, bool](1000),
-		told:  recent.New[string, bool](10_000),
+		deps:          d,
+		o:             o,
+		caps:          o.caps(),
+		http:          h,
+		clean:         recent.New[string, bool](1000),
+		sharedEarlier: recent.New[string, bool](10_000),
 	}
 	b.api = api.New(o.BotToken.Reveal(), api.OptionAppLevelToken(o.AppToken.Reveal()), api.OptionAPIURL(o.APIBase), api.OptionHTTPClient(bounded{h}))
 	b.web = newClient(d, o, b.api, h, b.fail)
-	b.hook = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, MaxBody: maxHook, Receive: b.post}
+	b.hook = kit.Webhook{
+		Path:    o.WebhookPath,
+		Host:    o.WebhookListenHost,
+		Port:    o.WebhookListenPort,
+		MaxBody: maxHook,
+		Receive: b.post,
+	}
 	d.Gate.SetRules(o.rules())
 	return b, nil
 }
@@ -150,7 +156,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 
 func (b *bot) flush(ctx context.Context) {
 	if err := b.cursors.Flush(); err != nil {
-		b.deps.Log.ErrorContext(ctx, "note how far conversations were read", "err", err)
+		b.deps.Log.ErrorContext(ctx, "cannot save how far conversations were read", "err", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (b *bot) mentioned(s string) bool {
 	return strings.Contains(s, me+">") || strings.Contains(s, me+"|")
 }
 
-// token is what people see of a piece in angle brackets.
+// token returns what people see of a piece in angle brackets.
 func token(inner string, name func(id string) string) string {
 	target, label, _ := strings.Cut(inner, "|")
 	switch {

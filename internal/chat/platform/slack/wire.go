@@ -99,7 +99,7 @@ type callback struct {
 	Event     json.RawMessage `json:"event"`
 }
 
-// when is the time in a time stamp; zero if there is none.
+// when returns the time in a time stamp; zero if there is none.
 func when(ts string) time.Time {
 	sec, _, _ := strings.Cut(ts, ".")
 	n, err := strconv.ParseInt(sec, 10, 64)

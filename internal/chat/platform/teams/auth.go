@@ -63,7 +63,7 @@ type claims struct {
 }
 
 // verify checks the token that came with an activity. A forgedError means that
-// the request is not one of Teams, any other error that nobody can tell now.
+// the request is not one of Teams, any other error that it cannot be checked now.
 func (v *verifier) verify(ctx context.Context, token string, a *activity) error {
 	var c claims
 	var used key
@@ -91,7 +91,7 @@ func (v *verifier) verify(ctx context.Context, token string, a *activity) error 
 	return v.own(&c)
 }
 
-// issuer is the list with the keys of an issuer, nil for an unknown one.
+// issuer returns the list with the keys of an issuer, nil for an unknown one.
 func (v *verifier) issuer(name string) *keySet {
 	switch {
 	case name == frameworkIssuer:
@@ -129,7 +129,7 @@ func (v *verifier) own(c *claims) error {
 	return nil
 }
 
-// reason is the cause of a refusal in a few words, the same each time.
+// reason returns the cause of a refusal in a few words, the same each time.
 func reason(err error) string {
 	if e, ok := errors.AsType[*forgedError](err); ok {
 		return e.why

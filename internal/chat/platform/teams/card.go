@@ -31,7 +31,7 @@ func readTap(value json.RawMessage) (tap, bool) {
 	return t, t.Label != ""
 }
 
-// buttons is a card with the answers to a question. A tap shows the answer in
+// buttons returns a card with the answers to a question. A tap shows the answer in
 // the chat as if it had been typed.
 func buttons(out bus.Outbound) []any {
 	q := out.Question
@@ -65,7 +65,7 @@ func buttons(out bus.Outbound) []any {
 func (rc *receiver) tapped(ctx context.Context, a *activity, t tap) error {
 	b := rc.bot
 	v := rc.visitor(a)
-	v.Mentioned, v.At = true, time.Time{} // when it was tapped nobody says
+	v.Mentioned, v.At = true, time.Time{} // Teams does not say when it was tapped
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil

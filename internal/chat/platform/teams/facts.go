@@ -114,8 +114,8 @@ func (f *facts) meet(id, serviceURL string) {
 	}
 }
 
-// keep notes for later starts where a conversation is reached.
-func (f *facts) keep(id, serviceURL string, direct bool) error {
+// record saves for later starts where a conversation is reached.
+func (f *facts) record(id, serviceURL string, direct bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.load(); err != nil {
@@ -130,7 +130,7 @@ func (f *facts) keep(id, serviceURL string, direct bool) error {
 	return f.save()
 }
 
-// where is the address of a conversation.
+// where returns the address of a conversation.
 func (f *facts) where(id string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

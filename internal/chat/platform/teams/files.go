@@ -24,7 +24,7 @@ const (
 	downloadInfo    = "application/vnd.microsoft.teams.file.download.info"
 )
 
-// kind is what a file is called where it stands in a text.
+// kind returns what a file is called where it stands in a text.
 func (at *attachment) kind() string {
 	for _, k := range []string{"image", "audio", "video"} {
 		if strings.HasPrefix(at.ContentType, k+"/") {
@@ -37,7 +37,7 @@ func (at *attachment) kind() string {
 	return "file"
 }
 
-// address is where the content of a file is fetched.
+// address returns where the content of a file is fetched.
 func (at *attachment) address() string {
 	if at.ContentType != downloadInfo {
 		return at.ContentURL
@@ -49,7 +49,7 @@ func (at *attachment) address() string {
 	return info.URL
 }
 
-// name is what the sender called a file.
+// name returns what the sender called a file.
 func (at *attachment) name() string {
 	if at.Name != "" {
 		return at.Name
@@ -89,10 +89,10 @@ func (f *files) add(ctx context.Context, at attachment, direct bool) {
 	case errors.Is(err, errTooMany):
 		f.miss(&at, "too many files in one message")
 	case err != nil:
-		f.bot.deps.Log.WarnContext(ctx, "fetch a file", "err", err)
+		f.bot.deps.Log.WarnContext(ctx, "cannot fetch a file", "err", err)
 		f.miss(&at, "download failed")
 	default:
-		f.keep(ctx, &at, saved)
+		f.record(ctx, &at, saved)
 	}
 }
 
@@ -105,8 +105,8 @@ func (f *files) miss(at *attachment, why string) {
 	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", media.FileName(at.name()), why))
 }
 
-// keep notes a file, and the words in it if it is a sound.
-func (f *files) keep(ctx context.Context, at *attachment, saved bus.Media) {
+// record adds a file to the message, and the words in it if it is a sound.
+func (f *files) record(ctx context.Context, at *attachment, saved bus.Media) {
 	kind := at.kind()
 	if kind == "file" {
 		for _, k := range []string{"image", "audio", "video"} {

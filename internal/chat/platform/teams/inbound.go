@@ -27,7 +27,12 @@ type receiver struct {
 func (rc *receiver) handle(ctx context.Context, a activity) error {
 	b := rc.bot
 	place, _ := a.place()
-	if place == "" || a.From.ID == "" && a.From.AAD == "" || a.From.ID != "" && a.From.ID == a.Recipient.ID || rc.robot(&a) {
+	switch {
+	case place == "", a.From.ID == "" && a.From.AAD == "":
+		return nil // it does not say where it is from
+	case a.From.ID != "" && a.From.ID == a.Recipient.ID:
+		return nil // the bot wrote it
+	case rc.robot(&a):
 		return nil
 	}
 	b.facts.meet(place, a.ServiceURL)
@@ -46,7 +51,7 @@ func (rc *receiver) handle(ctx context.Context, a activity) error {
 		return rc.consented(ctx, &a)
 	}
 	if v := rc.visitor(&a); b.deps.Gate.Knows(ctx, v) { // the bot was installed, or people came
-		return b.facts.keep(place, a.ServiceURL, v.Direct)
+		return b.facts.record(place, a.ServiceURL, v.Direct)
 	}
 	return nil
 }
@@ -92,7 +97,7 @@ func (rc *receiver) written(ctx context.Context, a *activity, edited bool) error
 	if !ok {
 		return nil
 	}
-	if err := b.facts.keep(v.Route.ChatID, a.ServiceURL, v.Direct); err != nil {
+	if err := b.facts.record(v.Route.ChatID, a.ServiceURL, v.Direct); err != nil {
 		return err
 	}
 	id := rc.id(a)
@@ -172,7 +177,7 @@ func (rc *receiver) compose(ctx context.Context, in *bus.Inbound, a *activity, s
 	}
 }
 
-// replied is the answer that a message gives by being a reply to a question of
+// replied returns the answer that a message gives by being a reply to a question of
 // ours. Only a short word that was typed counts.
 func (rc *receiver) replied(a *activity, said *said, edited bool) *bus.Answer {
 	if edited || len(said.files) > 0 || len(said.quotes) > 1 {

@@ -62,7 +62,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	return b.offer(ctx, out, f)
 }
 
-// note is the message that replaces a file that is not sent.
+// note returns the message that replaces a file that is not sent.
 func note(language, name, why string) outgoing {
 	return outgoing{Type: "message", TextFormat: "plain", Text: phrase.In(language, "[attachment: %s - %s]", name, why)}
 }
@@ -84,7 +84,12 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound, f *kit.Attachment) (s
 	}
 	id := rand.Text()
 	err := b.facts.addOffer(id, offer{
-		Chat: out.Route.ChatID, Path: path, Name: f.Name, Size: f.Size(), Hash: hex.EncodeToString(sum.Sum(nil)), At: b.deps.Now(),
+		Chat: out.Route.ChatID,
+		Path: path,
+		Name: f.Name,
+		Size: f.Size(),
+		Hash: hex.EncodeToString(sum.Sum(nil)),
+		At:   b.deps.Now(),
 	})
 	if err != nil {
 		return "", err
@@ -127,7 +132,7 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 	}
 	defer func() { // at last: after a crash the person learns at least that it failed
 		if err := b.facts.dropOffer(value.Context.Offer); err != nil {
-			b.deps.Log.WarnContext(ctx, "forget an offer", "err", err)
+			b.deps.Log.WarnContext(ctx, "cannot forget an offer", "err", err)
 		}
 	}()
 	if a.ReplyToID != "" { // the card has no use any more
@@ -143,11 +148,11 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 		"content": object{"uniqueId": value.Upload.ID, "fileType": value.Upload.Kind},
 	}}}
 	if err := b.give(ctx, o, value.Upload.URL); err != nil {
-		b.deps.Log.WarnContext(ctx, "send a file that was accepted", "err", err)
+		b.deps.Log.WarnContext(ctx, "cannot send a file that was accepted", "err", err)
 		answer = note(string(b.o.Language), o.Name, phrase.In(string(b.o.Language), "it could not be sent; ask for it again"))
 	}
 	if _, err := b.post(ctx, v.Route, answer); err != nil {
-		b.deps.Log.WarnContext(ctx, "show a file that was sent", "err", err)
+		b.deps.Log.WarnContext(ctx, "cannot show a file that was sent", "err", err)
 	}
 	return nil
 }

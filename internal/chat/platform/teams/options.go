@@ -92,7 +92,7 @@ func (o *options) Check() error {
 	return nil
 }
 
-// safe reports whether nobody on the way can read what is sent to an address.
+// safe reports whether what is sent to an address cannot be read on the way.
 func safe(u *url.URL) bool {
 	return u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http" && httpsafe.LoopbackHost(u.Hostname()))
 }
@@ -123,7 +123,7 @@ const (
 	maxImage = 1 << 20    // bytes of a picture inside of a message
 )
 
-// caps are the limits of the platform. Of one conversation Teams takes 7
+// caps returns the limits of the platform. Of one conversation Teams takes 7
 // messages in a second and 60 in half a minute.
 func (o *options) caps() chat.Caps {
 	c := chat.Caps{

@@ -31,7 +31,7 @@ func (b *bot) known(r *http.Request) bool {
 	return local
 }
 
-// bearerOf is the token of a request.
+// bearerOf returns the token of a request.
 func bearerOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {

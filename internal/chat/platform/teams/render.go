@@ -10,7 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/text"
 )
 
-// preview is a text that is not complete, as Markdown in which only what was
+// preview returns a text that is not complete, as Markdown in which only what was
 // shown before stays the same whatever follows. Pictures are not fetched, and
 // what looks like HTML is text.
 func preview(source string) string {

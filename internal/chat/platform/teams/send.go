@@ -25,15 +25,15 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	}
 	id, err := b.post(ctx, out.Route, b.message(out, out.Kind != bus.Delta))
 	if err == nil {
-		b.note(out, id)
+		b.recordQuestion(out, id)
 	}
 	return id, err
 }
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// note remembers what a message of ours asks.
-func (b *bot) note(out bus.Outbound, id string) {
+// recordQuestion stores what a message of ours asks.
+func (b *bot) recordQuestion(out bus.Outbound, id string) {
 	if out.Question == nil || len(out.Question.Options) == 0 || id == "" {
 		return
 	}
@@ -42,7 +42,7 @@ func (b *bot) note(out bus.Outbound, id string) {
 	b.asked.Put(out.Route.ChatID+"/"+id, q)
 }
 
-// message is a message as Teams takes it. One that is not complete may have
+// message returns a message as Teams takes it. One that is not complete may have
 // half of its markup.
 func (b *bot) message(out bus.Outbound, complete bool) outgoing {
 	m := outgoing{Type: "message", TextFormat: "markdown", ReplyToID: b.replyTo(out), Attachments: buttons(out)}
@@ -57,7 +57,7 @@ func (b *bot) message(out bus.Outbound, complete bool) outgoing {
 	return m
 }
 
-// replyTo is the message that is answered, if answers shall say so.
+// replyTo returns the message that is answered, if answers shall say so.
 func (b *bot) replyTo(out bus.Outbound) string {
 	if !b.o.ReplyInThread {
 		return ""
@@ -65,7 +65,7 @@ func (b *bot) replyTo(out bus.Outbound) string {
 	return out.ReplyTo
 }
 
-// address is that of a message in a conversation, or of all of them.
+// address returns that of a message in a conversation, or of all of them.
 func (b *bot) address(route bus.Route, id string) (string, error) {
 	place := route.ChatID
 	if !strings.Contains(place, ":") {
@@ -116,7 +116,7 @@ func (b *bot) replace(ctx context.Context, out bus.Outbound, id string, complete
 	m.ReplyToID = ""
 	_, err = b.calls.call(ctx, http.MethodPut, address, m)
 	if err == nil && complete {
-		b.note(out, id)
+		b.recordQuestion(out, id)
 	}
 	return b.refused(classify(err))
 }

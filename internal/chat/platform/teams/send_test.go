@@ -188,7 +188,7 @@ func TestConversationsAreKept(t *testing.T) {
 	end()
 	r.deps.Now = func() time.Time { return time.Now().Add(31 * 24 * time.Hour) }
 	r.reopen(elsewhere)
-	if err := r.facts.keep("a:other", fake.ServiceURL(), true); err != nil {
+	if err := r.facts.record("a:other", fake.ServiceURL(), true); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.facts.where(mine); got != "https://127.0.0.1/nowhere/" {

@@ -29,7 +29,7 @@ type stream struct {
 	mute     bool // the person stopped it: nothing more is shown before the end
 }
 
-// find is the stream of a message, nil if it does not grow.
+// find returns the stream of a message, nil if it does not grow.
 func (s *streams) find(chat, id string) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *streams) busy(chat string, now time.Time) bool {
 	return st != nil && now.Sub(st.began) < streamTime
 }
 
-func (s *streams) put(st *stream) {
+func (s *streams) store(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by == nil {
@@ -81,11 +81,11 @@ func (b *bot) beginStream(ctx context.Context, out bus.Outbound) (id string, ok 
 	if err != nil || st.id == "" {
 		return "", false, err
 	}
-	b.streams.put(st)
+	b.streams.store(st)
 	return st.id, true, nil
 }
 
-// piece is a text of a stream on its way.
+// piece returns a text of a stream on its way.
 func (st *stream) piece(s string) outgoing {
 	return outgoing{
 		Type: "typing", Text: s, TextFormat: "markdown",
@@ -103,7 +103,7 @@ func refusedStream(err error) bool {
 // grow shows more of a stream, or its end.
 func (b *bot) grow(ctx context.Context, st *stream, out bus.Outbound, final bool) error {
 	if final {
-		return b.finish(ctx, st, out)
+		return b.closeStream(ctx, st, out)
 	}
 	text := preview(out.Text)
 	if st.mute || text == st.shown || !strings.HasPrefix(text, st.shown) {
@@ -126,15 +126,17 @@ func (b *bot) grow(ctx context.Context, st *stream, out bus.Outbound, final bool
 	return err
 }
 
-// finish ends a stream. Its end must hold what was shown; if the answer does
+// closeStream ends a stream. Its end must hold what was shown; if the answer does
 // not, the message is replaced then.
-func (b *bot) finish(ctx context.Context, st *stream, out bus.Outbound) error {
+func (b *bot) closeStream(ctx context.Context, st *stream, out bus.Outbound) error {
 	m := b.message(out, true)
 	m.ReplyToID = ""
 	m.Entities = []streamInfo{{Type: "streaminfo", ID: st.id, Kind: "final"}}
 	same := strings.HasPrefix(m.Text, st.shown) && m.TextFormat == "markdown"
 	if !same {
-		m.Text, m.TextFormat, m.Attachments = st.shown, "markdown", nil
+		m.Text = st.shown
+		m.TextFormat = "markdown"
+		m.Attachments = nil
 	}
 	if !st.mute {
 		_, err := b.post(ctx, out.Route, m)
@@ -145,7 +147,7 @@ func (b *bot) finish(ctx context.Context, st *stream, out bus.Outbound) error {
 	}
 	b.streams.drop(st)
 	if same && !st.mute {
-		b.note(out, st.id)
+		b.recordQuestion(out, st.id)
 		return nil
 	}
 	return b.replace(ctx, out, st.id, true)

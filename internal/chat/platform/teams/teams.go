@@ -38,15 +38,21 @@ type bot struct {
 	web     kit.Webhook
 	streams streams
 	asked   *recent.Map[string, bus.Question] // by chat and message
-	told    *recent.Map[string, time.Time]    // causes that were logged
+	logged  *recent.Map[string, time.Time]    // causes that were logged
 	in      atomic.Pointer[kit.Intake[activity]]
 	stop    atomic.Pointer[context.CancelCauseFunc] // ends the Run that goes on
 	run     sync.Mutex                              // one Run at a time
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
-	return chat.Driver{Title: "Microsoft Teams", Aliases: []string{"teams"}, Options: func() any { return defaults() }, New: newChannel, Probe: probe}
+	return chat.Driver{
+		Title:   "Microsoft Teams",
+		Aliases: []string{"teams"},
+		Options: func() any { return defaults() },
+		New:     newChannel,
+		Probe:   probe,
+	}
 }
 
 // newChannel makes the channel of a section.
@@ -60,8 +66,13 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		return nil, err
 	}
 	b := &bot{
-		deps: d, o: o, calls: newClient(d, o, h), auth: newVerifier(d, o, h), facts: &facts{state: d.State, o: o, now: d.Now},
-		asked: recent.New[string, bus.Question](1000), told: recent.New[string, time.Time](100),
+		deps:   d,
+		o:      o,
+		calls:  newClient(d, o, h),
+		auth:   newVerifier(d, o, h),
+		facts:  &facts{state: d.State, o: o, now: d.Now},
+		asked:  recent.New[string, bus.Question](1000),
+		logged: recent.New[string, time.Time](100),
 	}
 	b.web = kit.Webhook{Path: o.Path, Host: o.Host, Port: o.Port, Known: b.known, Receive: b.receive}
 	return b, nil
@@ -135,10 +146,10 @@ const complainEvery = time.Hour
 // complain logs what strangers can cause, each cause once in a while.
 func (b *bot) complain(ctx context.Context, cause string, err error) {
 	now := b.deps.Now()
-	if at, ok := b.told.Get(cause); ok && now.Sub(at) < complainEvery {
+	if at, ok := b.logged.Get(cause); ok && now.Sub(at) < complainEvery {
 		return
 	}
-	b.told.Put(cause, now)
+	b.logged.Put(cause, now)
 	b.deps.Log.WarnContext(ctx, "a request to the messaging endpoint is not accepted", "cause", cause, "err", err)
 }
 

@@ -69,14 +69,14 @@ type quotedReply struct {
 // personal is the type of conversations of two.
 const personal = "personal"
 
-// place is the conversation without the thread, and the first message of the
+// place returns the conversation without the thread, and the first message of the
 // thread.
 func (a *activity) place() (chat, root string) {
 	chat, root, _ = strings.Cut(a.Conversation.ID, ";messageid=")
 	return chat, root
 }
 
-// direct reports whether nobody else reads the conversation.
+// direct reports whether only the sender and the bot read the conversation.
 func (a *activity) direct() bool {
 	chat, _ := a.place()
 	switch a.Conversation.Type {
@@ -88,7 +88,7 @@ func (a *activity) direct() bool {
 	return false
 }
 
-// at is when it was written; zero if nobody can tell.
+// at returns when it was written; zero if Teams does not say.
 func (a *activity) at() time.Time {
 	t, err := time.Parse(time.RFC3339Nano, a.Timestamp)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *activity) at() time.Time {
 	return t
 }
 
-// tenant is the directory that the activity belongs to.
+// tenant returns the directory that the activity belongs to.
 func (a *activity) tenant() string {
 	if a.ChannelData.Tenant.ID != "" {
 		return a.ChannelData.Tenant.ID

@@ -27,7 +27,7 @@ type quote struct {
 	forwarded bool
 }
 
-// shown is a quote as the agent reads it.
+// shown returns a quote as the agent reads it.
 func (q quote) shown() bus.Quote {
 	about, verb := "what this answers", "answers"
 	if q.forwarded {
@@ -47,7 +47,7 @@ func (q quote) shown() bus.Quote {
 // empty reports whether there is nothing in it for an agent.
 func (s *said) empty() bool { return s.text == "" && len(s.quotes) == 0 && len(s.files) == 0 }
 
-// overheard is what others hear of a message that is not for us.
+// overheard returns what others hear of a message that is not for us.
 func (s *said) overheard() string {
 	parts := []string{}
 	if s.text != "" {
@@ -99,7 +99,7 @@ func read(a *activity) said {
 	return s
 }
 
-// plain is a text without the marks that Teams puts into it.
+// plain returns a text without the marks that Teams puts into it.
 func plain(s string) string {
 	var out strings.Builder
 	for rest := s; rest != ""; {
@@ -117,7 +117,7 @@ func plain(s string) string {
 		}
 		switch {
 		case tag == "at" || strings.HasPrefix(tag, "at "):
-			out.WriteByte('@') // somebody else is mentioned
+			out.WriteByte('@') // another person is mentioned
 		case tag == "/at", strings.HasPrefix(tag, "quoted "):
 		case tag == "br" || tag == "br/" || tag == "br /":
 			out.WriteByte('\n')

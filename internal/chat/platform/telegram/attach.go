@@ -65,7 +65,7 @@ func (m *message) attachments() []attachment {
 	return out
 }
 
-// name is what the file is called: as the sender did, else by Telegram's id
+// name returns what the file is called: as the sender did, else by Telegram's id
 // and what kind of file it is.
 func (a attachment) name() string {
 	if a.file.Name != "" {
@@ -81,7 +81,7 @@ func (a attachment) name() string {
 	return a.file.UniqueID + ext
 }
 
-// extension is the usual ending of the types that Telegram names.
+// extension returns the usual ending of the types that Telegram names.
 func extension(mime string) string {
 	switch mime {
 	case "image/jpeg":
@@ -140,10 +140,10 @@ func (f *files) add(ctx context.Context, m *message, own bool) {
 		case errors.Is(err, errTooMany):
 			f.miss(a, "too many files in one message")
 		case err != nil:
-			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "chat", m.Chat.ID, "message", m.ID, "err", err)
+			f.bot.deps.Log.WarnContext(ctx, "cannot fetch a file", "chat", m.Chat.ID, "message", m.ID, "err", err)
 			f.miss(a, "download failed")
 		default:
-			f.keep(ctx, a, saved, own && m.typed && a.kind == "voice")
+			f.record(ctx, a, saved, own && m.typed && a.kind == "voice")
 		}
 	}
 }
@@ -154,9 +154,9 @@ func (f *files) miss(a attachment, why string) {
 	f.marks = append(f.marks, fmt.Sprintf("[attachment: %s - %s]", media.FileName(a.name()), why))
 }
 
-// keep notes a file. Words that could be made of a voice message stand for it.
-// They are the sender's if the sender spoke them: any other sound is anybody's.
-func (f *files) keep(ctx context.Context, a attachment, saved bus.Media, spoken bool) {
+// record adds a file to the message. Words that could be made of a voice message stand for it.
+// They are the sender's if the sender spoke them: any other sound may be of any speaker.
+func (f *files) record(ctx context.Context, a attachment, saved bus.Media, spoken bool) {
 	if (a.kind == "voice" || a.kind == "audio") && f.bot.deps.Transcribe != nil {
 		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			to := &f.marks
@@ -191,7 +191,7 @@ func (f *files) fetch(ctx context.Context, a attachment) (bus.Media, error) {
 		}
 		last = err
 		if e := refusal(err); e != nil && e.Code/100 == 4 && e.RetryAfter == 0 {
-			if e.says("file is too big") {
+			if e.mentions("file is too big") {
 				return bus.Media{}, media.ErrTooLarge
 			}
 			break

@@ -17,7 +17,7 @@ const maxData = 64
 // the mark, the id of the question, a dot, the number of the option.
 const askMark = "?"
 
-// buttons are the answers to a question, one below the other. A label that is
+// buttons returns the answers to a question, one below the other. A label that is
 // too long to come back is replaced by its number: Telegram sends the whole
 // keyboard back with a tap, so nothing needs to be remembered. Of a question
 // that a turn waits on the buttons carry its id.
@@ -40,7 +40,7 @@ func (b *bot) buttons(out bus.Outbound) *keyboard {
 	return k
 }
 
-// tappedOn is the button that a tap names, if the message has such a one: a
+// tappedOn returns the button that a tap names, if the message has such a one: a
 // client can send any data it likes.
 func (q *callbackQuery) tappedOn() (button, bool) {
 	if q.Message.ReplyMarkup == nil {
@@ -56,7 +56,7 @@ func (q *callbackQuery) tappedOn() (button, bool) {
 	return button{}, false
 }
 
-// question is the id of the question that a button answers, "" if it answers
+// question returns the id of the question that a button answers, "" if it answers
 // none.
 func (btn button) question() string {
 	data, ok := strings.CutPrefix(btn.Data, askMark)
@@ -72,7 +72,7 @@ func (rc *receiver) ours(m *message) bool {
 	return m != nil && m.From != nil && m.From.ID == rc.bot.me.Load().ID && m.ForwardOrigin == nil && m.ViaBot == nil
 }
 
-// replied is the answer that a message gives by being a reply to a question.
+// replied returns the answer that a message gives by being a reply to a question.
 // Only a short word that was typed counts: neither an edited message nor one
 // that was forwarded, quotes a part of the question, or comes with anything else.
 func (rc *receiver) replied(parts []*message, edited bool) *bus.Answer {
@@ -93,7 +93,7 @@ func (rc *receiver) replied(parts []*message, edited bool) *bus.Answer {
 	return &bus.Answer{QuestionID: q.ID, Option: word}
 }
 
-// question is what a message of ours asks, as far as it shows: by its buttons
+// question returns what a message of ours asks, as far as it shows: by its buttons
 // or by its last line.
 func (m *message) question() (q bus.Question) {
 	if m.ReplyMarkup != nil {
@@ -119,7 +119,7 @@ func (rc *receiver) tapped(ctx context.Context, q *callbackQuery) error {
 	}
 	m := *q.Message
 	v := rc.visitor(&m, q.From)
-	v.Mentioned, v.At = true, time.Time{} // when it was tapped nobody says
+	v.Mentioned, v.At = true, time.Time{} // Telegram does not say when it was tapped
 	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
@@ -139,7 +139,9 @@ func (rc *receiver) tapped(ctx context.Context, q *callbackQuery) error {
 	}
 	rc.place(&in, &m)
 	in.Meta = rc.meta(&m, q.From)
-	in.Meta["callback_query_id"], in.Meta["button_label"], in.Meta["is_callback"] = q.ID, label, "true"
+	in.Meta["callback_query_id"] = q.ID
+	in.Meta["button_label"] = label
+	in.Meta["is_callback"] = "true"
 	if err := rc.submit(ctx, in); err != nil {
 		return err
 	}

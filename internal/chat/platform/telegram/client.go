@@ -50,8 +50,8 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("%s: %d %s", e.Method, e.Code, e.Description)
 }
 
-// says reports whether the description holds one of the phrases.
-func (e *apiError) says(phrases ...string) bool {
+// mentions reports whether the description holds one of the phrases.
+func (e *apiError) mentions(phrases ...string) bool {
 	d := strings.ToLower(e.Description)
 	for _, p := range phrases {
 		if strings.Contains(d, strings.ToLower(p)) {
@@ -117,9 +117,15 @@ func judgeFile(a kit.Answer) (json.RawMessage, error) {
 	return nil, fmt.Errorf("%s: HTTP status %d", a.Call, a.Status)
 }
 
-// request is a call of a method. The address holds the token.
+// request returns a call of a method. The address holds the token.
 func (c *client) request(method string, body kit.Body, limit time.Duration) kit.Call {
-	return kit.Call{Method: http.MethodPost, Path: "/bot" + c.token.Reveal() + "/" + method, Name: method, Body: body, Within: limit}
+	return kit.Call{
+		Method: http.MethodPost,
+		Path:   "/bot" + c.token.Reveal() + "/" + method,
+		Name:   method,
+		Body:   body,
+		Within: limit,
+	}
 }
 
 // call runs a method with JSON parameters.

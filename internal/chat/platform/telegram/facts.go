@@ -124,7 +124,7 @@ func (f *facts) move(from string, to int64) error {
 	return f.save()
 }
 
-// current is the number a chat has now.
+// current returns the number a chat has now.
 func (f *facts) current(first string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *facts) current(first string) string {
 	return first
 }
 
-// first is the number a chat had first.
+// first returns the number a chat had first.
 func (f *facts) first(now int64) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

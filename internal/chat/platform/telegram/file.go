@@ -33,7 +33,7 @@ func (b *bot) sendFile(ctx context.Context, to outgoing, out bus.Outbound, sent 
 
 // aboutFile recognises refusals of the file, not of the chat.
 func aboutFile(e *apiError) bool {
-	return e.says("PHOTO_", "IMAGE_", "VIDEO_", "AUDIO_", "VOICE_", "wrong file", "wrong type", "failed to get http url content", "file of wrong")
+	return e.mentions("PHOTO_", "IMAGE_", "VIDEO_", "AUDIO_", "VOICE_", "wrong file", "wrong type", "failed to get http url content", "file of wrong")
 }
 
 // sendAs opens the file and sends it. An empty kind is looked up.
@@ -78,7 +78,7 @@ func (b *bot) caption(to outgoing, out bus.Outbound, try func(to outgoing, capti
 	})
 }
 
-// shownAs is what Telegram shows a file as; it is the name of the method and of
+// shownAs returns what Telegram shows a file as; it is the name of the method and of
 // the field as well.
 func shownAs(f *kit.Attachment) string {
 	switch f.MIME {

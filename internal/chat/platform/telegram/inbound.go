@@ -59,7 +59,7 @@ func (rc *receiver) concerns(ctx context.Context, m *message) bool {
 		err = rc.bot.facts.move(strconv.FormatInt(m.MigrateFrom, 10), m.Chat.ID)
 	}
 	if err != nil {
-		rc.bot.deps.Log.ErrorContext(ctx, "remember the new number of a chat", "err", err)
+		rc.bot.deps.Log.ErrorContext(ctx, "cannot save the new number of a chat", "err", err)
 	}
 	return m.From != nil && m.From.ID != rc.bot.me.Load().ID && !rc.robot(m) && !m.AutoForward && m.Chat.Type != "channel" && !m.empty()
 }
@@ -72,7 +72,7 @@ func (rc *receiver) robot(m *message) bool {
 	return m.From.IsBot && m.SenderChat == nil && !slices.Contains(rc.bot.o.AllowFrom, id) && !slices.Contains(rc.bot.o.Owners, id)
 }
 
-// written handles what somebody wrote. Nothing is fetched before the gate has
+// written handles a message that a person wrote. Nothing is fetched before the gate has
 // let the sender in.
 func (rc *receiver) written(ctx context.Context, parts []*message, edited bool) error {
 	m := parts[0]
@@ -105,7 +105,7 @@ func (rc *receiver) written(ctx context.Context, parts []*message, edited bool) 
 	return pass.Submit(ctx, in, rc.submit)
 }
 
-// overheard is what others say of a message that is not for us: its words, and
+// overheard returns what others say of a message that is not for us: its words, and
 // what kinds of files are in it. Nothing is fetched.
 func (rc *receiver) overheard(parts []*message) string {
 	var out []string
@@ -123,7 +123,7 @@ func (rc *receiver) overheard(parts []*message) string {
 }
 
 // id tells a message from all others. The bot's number is in it, because
-// another bot counts its messages anew.
+// another bot counts its messages from the start.
 func (rc *receiver) id(m *message) string {
 	return fmt.Sprintf("%d.%d.%d", rc.bot.me.Load().ID, m.Chat.ID, m.ID)
 }
@@ -134,8 +134,11 @@ func isID(s string) bool { return access.Digits(strings.TrimPrefix(s, "-")) }
 func (rc *receiver) visitor(m *message, from *user) access.Visitor {
 	id := strconv.FormatInt(from.ID, 10)
 	v := access.Visitor{
-		IDs: []string{id}, Name: text.Speaker(from.shown()), Direct: m.Chat.Type == "private", Language: from.Language,
-		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: rc.bot.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
+		IDs:      []string{id},
+		Name:     text.Speaker(from.shown()),
+		Direct:   m.Chat.Type == "private",
+		Language: from.Language,
+		Route:    bus.Route{Channel: rc.bot.deps.Name, ChatID: rc.bot.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
 	}
 	if from.Username != "" && m.SenderChat == nil { // else it is the name of all who write as a group or a channel
 		v.Names = []string{from.Username}
@@ -200,7 +203,7 @@ func (rc *receiver) names(s string, e entity) bool {
 	return false
 }
 
-// span is where an entity stands, in bytes. Telegram counts UTF-16 units.
+// span returns where an entity stands, in bytes. Telegram counts UTF-16 units.
 func span(s string, e entity) (from, to int) {
 	from, to = len(s), len(s)
 	n := 0
@@ -272,7 +275,7 @@ func (rc *receiver) compose(ctx context.Context, parts []*message, v access.Visi
 		quotes = append(quotes, bus.Quote{About: "files", Text: strings.Join(files.marks, "\n")})
 	}
 	nothing := ""
-	if len(lines)+len(quotes) == 0 { // only our name, or only signs nobody sees: somebody waits for an answer
+	if len(lines)+len(quotes) == 0 { // only our name, or only invisible signs: the sender waits for an answer
 		nothing = "[empty message]"
 	}
 	switch {
@@ -359,7 +362,7 @@ func (m *message) empty() bool {
 	return m.Text == "" && m.Caption == "" && len(m.notes()) == 0 && len(m.attachments()) == 0
 }
 
-// notes are the parts of a message that are neither text nor files.
+// notes returns the parts of a message that are neither text nor files.
 func (m *message) notes() []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, text.Valid(fmt.Sprintf(format, args...))) }

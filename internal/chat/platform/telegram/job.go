@@ -43,8 +43,8 @@ func (j job) Join(next job) (job, bool) {
 	return j, true
 }
 
-// take handles a job, unless it was held for the bot that was here before.
-func (rc *receiver) take(ctx context.Context, j job) error {
+// run handles a job, unless it was held for the bot that was here before.
+func (rc *receiver) run(ctx context.Context, j job) error {
 	if len(j.Updates) == 0 || j.Bot != rc.bot.o.bot() {
 		return nil
 	}

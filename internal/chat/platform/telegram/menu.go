@@ -32,7 +32,7 @@ func (b *bot) setMenu(ctx context.Context) error {
 	return b.calls.call(ctx, "setMyCommands", map[string]any{"commands": lines}, nil)
 }
 
-// menuName is a command's name as Telegram allows it, "" if it cannot be.
+// menuName returns a command's name as Telegram allows it, "" if it cannot be.
 func menuName(name string) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, r := range name {

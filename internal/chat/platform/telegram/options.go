@@ -44,7 +44,7 @@ type options struct {
 const (
 	modePolling = "polling"
 	modeWebhook = "webhook"
-	goodSecret  = 16 // characters that nobody guesses
+	goodSecret  = 16 // characters that cannot be guessed
 )
 
 var (
@@ -98,7 +98,7 @@ func (o *options) checkWebhook() error {
 	return nil
 }
 
-// bot is the bot's number, which every token begins with.
+// bot returns the bot's number, which every token begins with.
 func (o *options) bot() int64 {
 	number, _, _ := strings.Cut(o.Token.Reveal(), ":")
 	n, err := strconv.ParseInt(number, 10, 64)
@@ -108,7 +108,7 @@ func (o *options) bot() int64 {
 	return n
 }
 
-// caps are the limits of the platform. Texts are counted by Telegram after
+// caps returns the limits of the platform. Texts are counted by Telegram after
 // the markup is gone, so the margin to 4096 is for what rendering adds:
 // bullets, and the padding of tables.
 func (o *options) caps() chat.Caps {

@@ -24,7 +24,7 @@ const (
 	troubleMost  = 60 * time.Second
 )
 
-// poller asks for updates. It needs no queue of its own: Telegram repeats what
+// poller asks for updates. It does not need a queue of its own: Telegram repeats what
 // is not acknowledged, so an album that may not be complete is simply left
 // there for the next round.
 type poller struct {
@@ -47,8 +47,8 @@ func newPoller(b *bot, in *kit.Intake[job]) *poller {
 	}
 }
 
-// run polls until ctx ends. Passing trouble is sat out here, because starting
-// anew could not do better.
+// run polls until ctx ends. It waits for passing trouble to end, because a new start
+// could not do better.
 func (p *poller) run(ctx context.Context) error {
 	if err := p.bot.calls.call(ctx, "deleteWebhook", nil, nil); err != nil && ctx.Err() == nil {
 		return p.bot.refusedToken(err)
@@ -78,7 +78,7 @@ func (p *poller) run(ctx context.Context) error {
 		switch {
 		case chat.IsFatal(p.bot.refusedToken(err)):
 			return p.bot.refusedToken(err)
-		case e != nil && e.Code == http.StatusConflict && e.says("webhook"):
+		case e != nil && e.Code == http.StatusConflict && e.mentions("webhook"):
 			lost(errors.New("a webhook was set for this token and is being removed: is another program using it?"))
 			if err := p.bot.calls.call(ctx, "deleteWebhook", nil, nil); err != nil {
 				p.bot.report("remove the webhook", err)
@@ -121,7 +121,7 @@ func (p *poller) round(ctx context.Context, up bool) error {
 	updates := make([]update, 0, len(raw))
 	for _, r := range raw {
 		u, err := readUpdate(r)
-		if err != nil && !p.known(u.ID) {
+		if err != nil && !p.handled(u.ID) {
 			p.bot.deps.Log.WarnContext(ctx, "an update is not understood and passed over", "update", u.ID, "err", err)
 		}
 		if u.ID != 0 {
@@ -131,8 +131,8 @@ func (p *poller) round(ctx context.Context, up bool) error {
 	if len(updates) > 0 {
 		p.at = p.bot.deps.Now()
 	}
-	p.take(updates, began)
-	p.settle(ctx)
+	p.dispatch(updates, began)
+	p.await(ctx)
 	p.advance(updates)
 	return nil
 }
@@ -145,13 +145,13 @@ func (b *bot) allowedUpdates() []string {
 	return kinds
 }
 
-// take hands over what is new. An album waits until nothing was added to it
+// dispatch hands over what is new. An album waits until nothing was added to it
 // for a while, and what was written after it in the same chat waits with it.
-func (p *poller) take(updates []update, began time.Time) {
+func (p *poller) dispatch(updates []update, began time.Time) {
 	held, waiting := map[int64]bool{}, map[string]bool{}
 	defer func() { maps.DeleteFunc(p.albums, func(key string, _ time.Time) bool { return !waiting[key] }) }()
 	for i, u := range updates {
-		if p.known(u.ID) || held[u.chatID()] {
+		if p.handled(u.ID) || held[u.chatID()] {
 			continue
 		}
 		parts := []update{u}
@@ -167,7 +167,7 @@ func (p *poller) take(updates []update, began time.Time) {
 				continue
 			}
 			for _, o := range updates[i+1:] {
-				if o.album() == u.album() && o.chatID() == u.chatID() && !p.known(o.ID) {
+				if o.album() == u.album() && o.chatID() == u.chatID() && !p.handled(o.ID) {
 					parts = append(parts, o)
 				}
 			}
@@ -176,7 +176,7 @@ func (p *poller) take(updates []update, began time.Time) {
 	}
 }
 
-func (p *poller) known(id int64) bool {
+func (p *poller) handled(id int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, ok := p.done[id]
@@ -215,9 +215,9 @@ func (p *poller) inFlight() bool {
 // answer a long poll with them at once.
 func (p *poller) busy() bool { return p.inFlight() || len(p.albums) > 0 }
 
-// settle waits until all is handled, the next album is complete, or it is time
+// await waits until all is handled, the next album is complete, or it is time
 // to look for new updates.
-func (p *poller) settle(ctx context.Context) {
+func (p *poller) await(ctx context.Context) {
 	limit := busyPoll
 	now := p.bot.deps.Now()
 	for _, due := range p.albums {

@@ -15,7 +15,7 @@ type richText struct {
 	Plain    bool   `json:"skip_entity_detection"` // addresses stay words
 }
 
-// rich is the text as a rich message, nil if it is to be HTML.
+// rich returns the text as a rich message, nil if it is to be HTML.
 func (b *bot) rich(out bus.Outbound) *richText {
 	if !b.o.RichMessages || b.poor.Load() || out.Plain || quiet(out.Kind) || !harmless(out.Text) {
 		return nil
@@ -25,7 +25,7 @@ func (b *bot) rich(out bus.Outbound) *richText {
 
 // harmless reports whether Telegram would make of a text no more than its words.
 // It fetches the pictures that a rich message names, from anywhere, and reads
-// tags: with both a text that somebody else wrote could carry words of ours
+// tags: with both a text that another person wrote could carry words of ours
 // away, or hide them. Addresses go where their preview can be switched off.
 func harmless(source string) bool {
 	for _, s := range []string{"![", "<", "](", "][", "]:", "://"} {
@@ -36,10 +36,10 @@ func harmless(source string) bool {
 	return true
 }
 
-// settled reports whether the answer to a rich message is the last word. If it
+// conclusive reports whether the answer to a rich message is the last word. If it
 // is not, HTML is tried: the text may be more than a rich message can hold, and
 // a server that does not know them is not asked again.
-func (b *bot) settled(err error) bool {
+func (b *bot) conclusive(err error) bool {
 	e := refusal(err)
 	if e == nil {
 		return true

@@ -31,7 +31,7 @@ type outgoing struct {
 }
 
 // noPreview keeps Telegram from fetching the addresses in a text: what is in an
-// address would leave with it, without anybody having opened it.
+// address would leave with it, although no person opened it.
 type noPreview struct {
 	Off bool `json:"is_disabled"`
 }
@@ -78,7 +78,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	return strconv.FormatInt(sent.ID, 10), nil
 }
 
-// quiet are the kinds nobody's phone should ring for.
+// quiet reports whether a kind should not make phones ring.
 func quiet(k bus.Kind) bool {
 	return k == bus.Progress || k == bus.ToolHint || k == bus.Notice || k == bus.Reasoning
 }
@@ -93,12 +93,12 @@ func (b *bot) deliver(ctx context.Context, route bus.Route, try func(to outgoing
 	err = try(to)
 	if e := refusal(err); e != nil && e.MigrateTo != 0 {
 		if err := b.facts.move(route.ChatID, e.MigrateTo); err != nil {
-			b.deps.Log.ErrorContext(ctx, "remember the new number of a chat", "err", err)
+			b.deps.Log.ErrorContext(ctx, "cannot save the new number of a chat", "err", err)
 		}
 		to.ChatID = e.MigrateTo
 		err = try(to)
 	}
-	if e := refusal(err); e != nil && e.Code == http.StatusBadRequest && to.ThreadID != 0 && e.says("thread not found", "TOPIC_DELETED") {
+	if e := refusal(err); e != nil && e.Code == http.StatusBadRequest && to.ThreadID != 0 && e.mentions("thread not found", "TOPIC_DELETED") {
 		to.ThreadID = 0
 		err = try(to)
 	}
@@ -125,7 +125,7 @@ func (b *bot) address(route bus.Route) (outgoing, error) {
 	return to, nil
 }
 
-// quotes is the message an answer quotes, 0 if none. Every answer names the
+// quotes returns the message an answer quotes, 0 if none. Every answer names the
 // message it belongs to; whether that is quoted is a setting. Any other one
 // is named on purpose.
 func (b *bot) quotes(out bus.Outbound) int64 {
@@ -156,7 +156,7 @@ func (b *bot) sendText(ctx context.Context, to outgoing, out bus.Outbound, sent 
 	if rich := b.rich(out); rich != nil {
 		page := to
 		page.Rich = rich
-		if err := b.calls.call(ctx, "sendRichMessage", page, sent); b.settled(err) {
+		if err := b.calls.call(ctx, "sendRichMessage", page, sent); b.conclusive(err) {
 			return err
 		}
 	}
@@ -190,12 +190,12 @@ func render(out bus.Outbound) (string, bool) {
 // that another form gets around it. The words for that are many and change;
 // those for what has nothing to do with it are few.
 func aboutMarkup(e *apiError) bool {
-	return e.Code == http.StatusBadRequest && e.MigrateTo == 0 && !aboutFile(e) && !e.says(
+	return e.Code == http.StatusBadRequest && e.MigrateTo == 0 && !aboutFile(e) && !e.mentions(
 		"not modified", "not found", "can't be edited", "not enough rights", "have no rights", "need administrator", "kicked",
 		"PEER_", "CHAT_", "USER_", "TOPIC_", "BUTTON_", "REPLY_")
 }
 
-// preview is the text of a message that is not complete: its markup may not be
+// preview returns the text of a message that is not complete: its markup may not be
 // either, so none is shown.
 func preview(s string) string { return markdown.UTF16.Cut(markdown.Plain(markdown.Parse(s)), maxText) }
 
@@ -213,17 +213,19 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 		return nil
 	}
 	err = b.deliver(ctx, route, func(to outgoing) error {
-		to.MessageID, to.ThreadID, to.Preview = n, 0, &noPreview{Off: true}
+		to.MessageID = n
+		to.ThreadID = 0
+		to.Preview = &noPreview{Off: true}
 		if rich := b.rich(out); rich != nil {
 			page := to
 			page.Rich = rich
-			if err := b.calls.call(ctx, "editMessageText", page, nil); b.settled(err) {
+			if err := b.calls.call(ctx, "editMessageText", page, nil); b.conclusive(err) {
 				return err
 			}
 		}
 		return b.formatted(to, out, func(to outgoing) error { return b.calls.call(ctx, "editMessageText", to, nil) })
 	})
-	if e := refusal(err); e != nil && e.says("message is not modified") {
+	if e := refusal(err); e != nil && e.mentions("message is not modified") {
 		err = nil
 	}
 	if err == nil && route.MessageID != "" { // an earlier process may have begun the answer, and quoted
@@ -242,7 +244,7 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 		to.MessageID, to.ThreadID = n, 0
 		return b.calls.call(ctx, "deleteMessage", to, nil)
 	})
-	if e := refusal(err); e != nil && e.says("message to delete not found") {
+	if e := refusal(err); e != nil && e.mentions("message to delete not found") {
 		return nil
 	}
 	return err
@@ -278,14 +280,14 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 			Reaction []reaction `json:"reaction"` // also an empty list is sent: it takes the mark away
 		}{to, marks}, nil)
 	})
-	if e := refusal(err); e != nil && e.says("REACTION_INVALID") {
+	if e := refusal(err); e != nil && e.mentions("REACTION_INVALID") {
 		b.dumb.Store(true)
 		return fmt.Errorf("reactEmoji %s is none of Telegram's reactions: %w", b.o.ReactEmoji, err)
 	}
 	return err
 }
 
-// params are the words of a call with a file.
+// params returns the words of a call with a file.
 func (o outgoing) params() (map[string]string, error) {
 	data, err := json.Marshal(o)
 	if err != nil {

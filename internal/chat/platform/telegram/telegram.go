@@ -53,7 +53,7 @@ type bot struct {
 	pollFor, pollMost time.Duration // how long a poll waits for news, and how long it may take
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{Title: "Telegram", Options: func() any { return defaults() }, New: newChannel, Probe: probe}
 }
@@ -73,7 +73,16 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State, bot: o.bot()}, quoted: recent.New[string, bool](1000), clean: recent.New[string, bool](1000), pollFor: pollFor, pollMost: pollMost}
+	b := &bot{
+		deps:     d,
+		o:        o,
+		caps:     o.caps(),
+		facts:    &facts{state: d.State, bot: o.bot()},
+		quoted:   recent.New[string, bool](1000),
+		clean:    recent.New[string, bool](1000),
+		pollFor:  pollFor,
+		pollMost: pollMost,
+	}
 	b.hook.prepare(b)
 	for _, c := range []**client{&b.calls, &b.polls} {
 		h, err := d.Client(o.Proxy)
@@ -108,7 +117,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		}
 		return err
 	}
-	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).take)
+	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).run)
 	if err != nil {
 		return err
 	}
@@ -139,7 +148,7 @@ func (b *bot) start(ctx context.Context) error {
 		b.deps.Log.WarnContext(ctx, "webhookSecretToken is short; anyone who guesses it can write as any person", "characters", n, "better", goodSecret)
 	}
 	if err := b.setMenu(ctx); err != nil {
-		b.deps.Log.WarnContext(ctx, "set the menu of commands", "err", err)
+		b.deps.Log.WarnContext(ctx, "cannot set the menu of commands", "err", err)
 	}
 	return nil
 }
@@ -147,7 +156,7 @@ func (b *bot) start(ctx context.Context) error {
 // report logs a step that failed and is not tried again.
 func (b *bot) report(what string, err error) {
 	if err != nil {
-		b.deps.Log.Error("a step failed", "step", what, "err", err)
+		b.deps.Log.Error("a step of the start failed", "step", what, "err", err)
 	}
 }
 

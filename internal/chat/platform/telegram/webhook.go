@@ -91,7 +91,7 @@ func (h *hook) receive(ctx context.Context, body []byte) int {
 	if err != nil {
 		h.bot.deps.Log.WarnContext(ctx, "an update is not understood and passed over", "update", u.ID, "err", err)
 	}
-	done, code := h.take(ctx, u)
+	done, code := h.dispatch(ctx, u)
 	if done == nil {
 		return code
 	}
@@ -106,9 +106,9 @@ func (h *hook) receive(ctx context.Context, body []byte) int {
 	return http.StatusServiceUnavailable
 }
 
-// take hands an update over. With a channel the answer waits until it is
+// dispatch hands an update over. With a channel the answer waits until it is
 // closed; else the code is the answer.
-func (h *hook) take(ctx context.Context, u update) (done <-chan struct{}, code int) {
+func (h *hook) dispatch(ctx context.Context, u update) (done <-chan struct{}, code int) {
 	j := job{Bot: h.bot.o.bot(), Updates: []update{u}}
 	if !slow(u) {
 		return h.fly(j)

@@ -29,7 +29,7 @@ func readUpdate(raw []byte) (update, error) {
 	return update{ID: only.ID}, err
 }
 
-// chatID is the chat an update belongs to, 0 if it belongs to none.
+// chatID returns the chat an update belongs to, 0 if it belongs to none.
 func (u *update) chatID() int64 {
 	switch {
 	case u.Message != nil:
@@ -42,7 +42,7 @@ func (u *update) chatID() int64 {
 	return 0
 }
 
-// album is the id of the album the update is a part of, "" if none.
+// album returns the id of the album the update is a part of, "" if none.
 func (u *update) album() string {
 	if u.Message == nil {
 		return ""
@@ -59,7 +59,7 @@ type user struct {
 	Language  string `json:"language_code,omitempty"`
 }
 
-// shown is the name people know somebody by.
+// shown returns the name that people see of a user.
 func (u *user) shown() string {
 	switch {
 	case u == nil:
@@ -159,7 +159,7 @@ func (m message) MarshalJSON() ([]byte, error) {
 
 // ownMember lists the members of messages that leave it to the sender to have
 // written the words. With any other one, such as via_bot, forward_origin,
-// sender_chat or one that we do not know, somebody else may have.
+// sender_chat or one that we do not know, another sender may have.
 func ownMember(name string) bool {
 	switch name {
 	case "message_id", "message_thread_id", "from", "chat", "date", "edit_date", "is_topic_message", "media_group_id",
@@ -172,7 +172,7 @@ func ownMember(name string) bool {
 	return false
 }
 
-// words are what was written, with the entities that belong to it.
+// words returns what was written, with the entities that belong to it.
 func (m *message) words() (string, []entity) {
 	if m.Text != "" {
 		return m.Text, m.Entities
@@ -180,7 +180,7 @@ func (m *message) words() (string, []entity) {
 	return m.Caption, m.CaptionEntities
 }
 
-// topic is the forum topic, 0 if none. Other message threads are only chains
+// topic returns the forum topic, 0 if none. Other message threads are only chains
 // of replies and would be refused as a place to send to.
 func (m *message) topic() int64 {
 	if m.IsTopic {

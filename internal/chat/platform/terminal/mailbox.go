@@ -32,13 +32,13 @@ const (
 	rememberShown = 7 * 24 * time.Hour
 	// lockWait is how long one short step of another process may take.
 	lockWait = 2 * time.Second
-	// lookEvery is how often a terminal looks without being told: nothing tells it
+	// pollEvery is how often a terminal looks without being told: nothing tells it
 	// that another one died with a message that it had not shown.
-	lookEvery = 10 * time.Second
+	pollEvery = 10 * time.Second
 )
 
 // Mailbox holds messages for the terminal on disk until a terminal has shown them. It
-// needs no gateway to be read, and several processes may use it at the same time.
+// does not need a gateway to be read, and several processes may use it at the same time.
 type Mailbox struct {
 	state store.Store
 	now   func() time.Time
@@ -65,7 +65,7 @@ type letter struct {
 	ShownAt time.Time    `json:"shown_at,omitzero"` // then Out is empty
 }
 
-// nameOf is a short name for an id that may hold any characters.
+// nameOf returns a short name for an id that may hold any characters.
 func nameOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:12])
@@ -193,14 +193,14 @@ type Reader struct {
 	session string
 	present func() error // gives the place of the terminal back; nil: it has none
 
-	mu    sync.Mutex
-	taken map[string]func() error // gives the right to show a message back, by its name
+	mu      sync.Mutex
+	claimed map[string]func() error // gives the right to show a message back, by its name
 }
 
 // Read makes a reader for a person who does not wait, such as one who asks a single
 // question: Take works, and no message waits for it.
 func (m *Mailbox) Read(session string) *Reader {
-	return &Reader{box: m, session: session, taken: map[string]func() error{}}
+	return &Reader{box: m, session: session, claimed: map[string]func() error{}}
 }
 
 // Attach makes a reader for a terminal that stays open: messages of its conversation
@@ -228,10 +228,10 @@ func (m *Mailbox) Attach(ctx context.Context, session string) (*Reader, error) {
 	return r, nil
 }
 
-// Take claims what this terminal should show now, the oldest first. Each message is
+// Claim reserves and returns what this terminal should show now, the oldest first. Each message is
 // confirmed by calling Shown with its ID; if the process dies before that, another
 // terminal shows it.
-func (r *Reader) Take(ctx context.Context) []bus.Outbound {
+func (r *Reader) Claim(ctx context.Context) []bus.Outbound {
 	var out []bus.Outbound
 	for _, e := range r.box.list(ctx) {
 		if !e.ShownAt.IsZero() || e.Session != r.session && r.box.isOpen(ctx, e.Session) {
@@ -248,7 +248,7 @@ func (r *Reader) Take(ctx context.Context) []bus.Outbound {
 		}
 
 		r.mu.Lock()
-		r.taken[e.name] = release
+		r.claimed[e.name] = release
 		r.mu.Unlock()
 		out = append(out, r.box.shown(e.name, now))
 	}
@@ -258,10 +258,13 @@ func (r *Reader) Take(ctx context.Context) []bus.Outbound {
 // late is how old a message is before it says when it came.
 const late = time.Minute
 
-// shown is a message as a terminal prints it: complete, and not part of a turn.
+// shown returns a message as a terminal prints it: complete, and not part of a turn.
 func (m *Mailbox) shown(name string, l letter) bus.Outbound {
 	out := l.Out
-	out.ID, out.Kind, out.Turn, out.Streamed = name, bus.Message, nil, false
+	out.ID = name
+	out.Kind = bus.Message
+	out.Turn = nil
+	out.Streamed = false
 	if m.now().Sub(l.At) > late {
 		out.Text = "(" + l.At.Local().Format("2006-01-02 15:04") + ")\n\n" + out.Text
 	}
@@ -287,10 +290,10 @@ func (r *Reader) Run(ctx context.Context, deliver func(bus.Outbound)) error {
 			r.box.log.WarnContext(ctx, "messages for the terminal are noticed late", "err", err)
 		}
 	})
-	look := time.NewTicker(lookEvery)
+	look := time.NewTicker(pollEvery)
 	defer look.Stop()
 	for {
-		for _, out := range r.Take(ctx) {
+		for _, out := range r.Claim(ctx) {
 			deliver(out)
 		}
 		select {
@@ -306,8 +309,8 @@ func (r *Reader) Run(ctx context.Context, deliver func(bus.Outbound)) error {
 // An ID that Take did not return is ignored.
 func (r *Reader) Shown(ctx context.Context, id string) error {
 	r.mu.Lock()
-	release := r.taken[id]
-	delete(r.taken, id)
+	release := r.claimed[id]
+	delete(r.claimed, id)
 	r.mu.Unlock()
 	if release == nil {
 		return nil
@@ -331,10 +334,10 @@ func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var err error
-	for _, release := range r.taken {
+	for _, release := range r.claimed {
 		err = errors.Join(err, release())
 	}
-	clear(r.taken)
+	clear(r.claimed)
 	if r.present != nil {
 		err = errors.Join(err, r.present())
 		r.present = nil

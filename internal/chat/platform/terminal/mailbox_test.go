@@ -34,7 +34,7 @@ func takeAndHang(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	for len(r.Take(context.Background())) == 0 {
+	for len(r.Claim(context.Background())) == 0 {
 		continue
 	}
 	if err := os.WriteFile(filepath.Join(dir, "taken"), nil, 0o600); err != nil {
@@ -75,7 +75,7 @@ func attach(t *testing.T, b *terminal.Mailbox, session string) *terminal.Reader 
 func take(t *testing.T, r *terminal.Reader, show bool) string {
 	t.Helper()
 	var texts []string
-	for _, out := range r.Take(t.Context()) {
+	for _, out := range r.Claim(t.Context()) {
 		texts = append(texts, out.Text)
 		if !show {
 			continue

@@ -25,8 +25,8 @@ import (
 // Name is the channel of conversations in the terminal.
 const Name = "cli"
 
-// Section is the section that the channel is made of: whole answers only, because
-// nobody watches them grow.
+// Section returns the section that the channel is made of: whole answers only, because
+// no reader watches them grow.
 func Section() json.RawMessage {
 	return json.RawMessage(`{"enabled":true,"allowFrom":["*"],"sendProgress":false,"sendToolHints":false,"showReasoning":false}`)
 }

@@ -95,7 +95,13 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound) error {
 		if b.asked.Has(part) {
 			continue
 		}
-		c := card{Type: cardButtons, Title: map[string]string{"title": phrase.In(b.language(), cardTitle)}, About: about, Buttons: list, Task: part}
+		c := card{
+			Type:    cardButtons,
+			Title:   map[string]string{"title": phrase.In(b.language(), cardTitle)},
+			About:   about,
+			Buttons: list,
+			Task:    part,
+		}
 		if err := b.pushAs(ctx, out, "template_card", c); err != nil {
 			return err
 		}

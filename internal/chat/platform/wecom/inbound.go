@@ -44,7 +44,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	return rc.pressed(ctx, &e, &m)
 }
 
-// visitor is who wrote. WeCom passes on only what names us in a group.
+// visitor returns who wrote. WeCom passes on only what names us in a group.
 func (rc *receiver) visitor(e *event, m *message) access.Visitor {
 	return access.Visitor{
 		IDs:       []string{m.person()},

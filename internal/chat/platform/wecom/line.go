@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	maxFrame   = 16 << 20
-	pingEvery  = 30 * time.Second
-	pingsMost  = 2                // without an answer
-	silence    = 2 * time.Minute  // a fallback: the pings find it out sooner
-	ackTime    = 5 * time.Second  // for the answer to a command
-	uploadTime = 30 * time.Second // for that to a piece of a file
-	refusals   = 5                // of the account, before we give up
-	takenPause = 5 * time.Minute
-	reconnect  = 30 * time.Second // longest pause
-	heldMost   = 1000             // events in memory while the disk fails
+	maxFrame      = 16 << 20
+	pingEvery     = 30 * time.Second
+	pingsMost     = 2                // without an answer
+	silence       = 2 * time.Minute  // a fallback: the pings find it out sooner
+	ackTime       = 5 * time.Second  // for the answer to a command
+	uploadTime    = 30 * time.Second // for that to a piece of a file
+	refusals      = 5                // of the account, before we give up
+	conflictPause = 5 * time.Minute
+	reconnect     = 30 * time.Second // longest pause
+	heldMost      = 1000             // events in memory while the disk fails
 )
 
 var (
@@ -110,7 +110,7 @@ func (l *line) lost(err error) error {
 	l.bot.conn.Store(nil)
 	l.bot.deps.Ready(l.bot.o.BotID, err)
 	if errors.Is(err, errTaken) {
-		return socket.After(takenPause, err)
+		return socket.After(conflictPause, err)
 	}
 	return err
 }

@@ -45,7 +45,7 @@ func TestTakenOver(t *testing.T) {
 		t.Errorf("%d subscriptions, want one of each", n)
 	}
 	l := &line{bot: r.bot}
-	if err := l.lost(errTaken); !errors.Is(err, errTaken) || err.Error() != socket.After(takenPause, errTaken).Error() {
+	if err := l.lost(errTaken); !errors.Is(err, errTaken) || err.Error() != socket.After(conflictPause, errTaken).Error() {
 		t.Errorf("lost: %v", err)
 	}
 }

@@ -53,14 +53,20 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 		return chat.Result{}, err
 	}
 	defer h.CloseIdleConnections()
-	s := &signIn{rest: kit.REST{Client: h, Base: o.LoginURL, Judge: judge, Within: downloadTime, Most: loginMost}, deps: d}
+	s := &signIn{rest: kit.REST{
+		Client: h,
+		Base:   o.LoginURL,
+		Judge:  judge,
+		Within: downloadTime,
+		Most:   loginMost,
+	}, deps: d}
 	if err := (kit.QR{Dialog: p, Now: d.Now, Codes: codesMost, Seen: seenNote, Show: s.show}).Run(ctx); err != nil {
 		return chat.Result{}, err
 	}
 	return chat.Result{Identity: s.made.Data.Bot.ID, Patch: o.patch(s.made)}, nil
 }
 
-// patch is what a new bot means for the section. It may be one of another company,
+// patch returns what a new bot means for the section. It may be one of another company,
 // where the same ids are those of other people.
 func (o *options) patch(found scan) map[string]any {
 	bot := found.Data.Bot
@@ -139,7 +145,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	return a.Body, nil
 }
 
-// system is the number that WeCom has for this operating system.
+// system returns the number that WeCom has for this operating system.
 func system() string {
 	switch runtime.GOOS {
 	case "darwin":

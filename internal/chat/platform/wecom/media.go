@@ -46,9 +46,9 @@ type pieces struct {
 func (p *pieces) add(ctx context.Context, c *content) {
 	switch c.Type {
 	case "text":
-		p.say(c.Text.Content)
+		p.write(c.Text.Content)
 	case "voice": // WeCom wrote down what the sender said
-		p.say("[voice] " + c.Voice.Content)
+		p.write("[voice] " + c.Voice.Content)
 	case "image":
 		p.fetch(ctx, "image", c.Image)
 	case "file":
@@ -67,7 +67,7 @@ func (p *pieces) add(ctx context.Context, c *content) {
 	}
 }
 
-func (p *pieces) say(s string) {
+func (p *pieces) write(s string) {
 	if s = strings.TrimSpace(text.Valid(s)); s != "" {
 		p.typed = append(p.typed, s)
 	}
@@ -85,7 +85,7 @@ func (p *pieces) fetch(ctx context.Context, kind string, f file) {
 	case errors.Is(err, media.ErrTooLarge):
 		p.marks = append(p.marks, "["+kind+": too large]")
 	case err != nil:
-		p.bot.deps.Log.WarnContext(ctx, "fetch a file", "err", err)
+		p.bot.deps.Log.WarnContext(ctx, "cannot fetch a file", "err", err)
 		p.marks = append(p.marks, "["+kind+": download failed]")
 	default:
 		p.media = append(p.media, saved)
@@ -139,7 +139,7 @@ func (b *bot) get(ctx context.Context, address string) (name string, data []byte
 	return fileName(res.Header.Get("Content-Disposition")), data, err
 }
 
-// fileName is the name in the header of a download, "" if there is none.
+// fileName returns the name in the header of a download, "" if there is none.
 func fileName(header string) string {
 	_, params, err := mime.ParseMediaType(header)
 	name := params["filename"]
@@ -154,7 +154,7 @@ func fileName(header string) string {
 	return text.Valid(name)
 }
 
-// extension is the end of a name for a file without one.
+// extension returns the end of a name for a file without one.
 func extension(data []byte) string {
 	switch http.DetectContentType(data) {
 	case "image/png":

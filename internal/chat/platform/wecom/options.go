@@ -68,7 +68,7 @@ func address(key, value, plain, secure string) error {
 	return nil
 }
 
-// caps are the limits of the platform.
+// caps returns the limits of the platform.
 func (o *options) caps() chat.Caps {
 	c := chat.Caps{
 		MaxChars:       textMost,

@@ -37,7 +37,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	case !errors.Is(err, errClosed):
 		return "", classify(err)
 	case out.Kind == bus.Final:
-		return "", classify(b.push(ctx, out, t.rest(s)))
+		return "", classify(b.push(ctx, out, t.remainder(s)))
 	}
 	return "", chat.Permanent(err) // the final reply says it
 }
@@ -55,7 +55,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	err := b.update(ctx, t, s, final)
 	switch {
 	case errors.Is(err, errClosed) && final:
-		return classify(b.push(ctx, out, t.rest(s)))
+		return classify(b.push(ctx, out, t.remainder(s)))
 	case errors.Is(err, errClosed):
 		return chat.Permanent(err)
 	}
@@ -86,9 +86,9 @@ func (b *bot) pushAs(ctx context.Context, out bus.Outbound, kind string, what an
 	return err
 }
 
-// render is a text as WeCom takes it. It shows Markdown as models write it, but
-// outside of code no picture is loaded from an address of somebody's choice, and
-// nobody is called by name.
+// render returns a text as WeCom takes it. It shows Markdown as models write it, but
+// outside of code no picture is loaded from an address that a text names, and
+// no member is called by name.
 func render(s string) string {
 	s = strings.TrimSpace(text.Valid(s))
 	if !strings.Contains(s, "![") && !strings.Contains(s, "<@") {

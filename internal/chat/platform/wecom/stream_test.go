@@ -76,10 +76,10 @@ func TestLateAnswer(t *testing.T) {
 		shown, final string
 		want         []string
 	}{
-		"nothing shown": {"", "It is four.", []string{"stream: " + phrase.In(phrase.Chinese, saidLater), "markdown: It is four."}},
-		"continued":     {"It is", "It is four.", []string{"stream: It is\n\n" + phrase.In(phrase.Chinese, saidLater), "markdown: four."}},
-		"other words":   {"It was", "It is four.", []string{"stream: It was\n\n" + phrase.In(phrase.Chinese, saidLater), "markdown: It is four."}},
-		"in code":       {"```\na", "```\na\nb\n```", []string{"stream: ```\na\n\n" + phrase.In(phrase.Chinese, saidLater), "markdown: ```\na\nb\n```"}},
+		"nothing shown": {"", "It is four.", []string{"stream: " + phrase.In(phrase.Chinese, textLater), "markdown: It is four."}},
+		"continued":     {"It is", "It is four.", []string{"stream: It is\n\n" + phrase.In(phrase.Chinese, textLater), "markdown: four."}},
+		"other words":   {"It was", "It is four.", []string{"stream: It was\n\n" + phrase.In(phrase.Chinese, textLater), "markdown: It is four."}},
+		"in code":       {"```\na", "```\na\nb\n```", []string{"stream: ```\na\n\n" + phrase.In(phrase.Chinese, textLater), "markdown: ```\na\nb\n```"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +186,7 @@ func TestStreamAge(t *testing.T) {
 	}
 	want := []string{
 		"stream: It (open)", "markdown: is one.",
-		"stream: It\n\n" + phrase.In(phrase.Chinese, saidLater), "markdown: is two.",
+		"stream: It\n\n" + phrase.In(phrase.Chinese, textLater), "markdown: is two.",
 	}
 	if d := cmp.Diff(want, r.seen()); d != "" {
 		t.Errorf("people see (-want +got):\n%s", d)
@@ -259,8 +259,8 @@ func TestTurnEnds(t *testing.T) {
 		}
 	}
 	want := []string{
-		"stream: <think></think> (open)", "stream: <think></think> (open)", "stream: " + phrase.In(phrase.Chinese, saidNothing), "stream: " + phrase.In(phrase.Chinese, saidFailed),
-		"stream: " + phrase.In(phrase.Chinese, saidStopped), "stream: half an answer",
+		"stream: <think></think> (open)", "stream: <think></think> (open)", "stream: " + phrase.In(phrase.Chinese, textNothing), "stream: " + phrase.In(phrase.Chinese, textFailed),
+		"stream: " + phrase.In(phrase.Chinese, textStopped), "stream: half an answer",
 	}
 	if d := cmp.Diff(want, r.seen()); d != "" {
 		t.Errorf("people see (-want +got):\n%s", d)

@@ -17,14 +17,14 @@ import (
 
 // WeCom closes a stream that was not updated for six minutes. Some have seen it
 // close every stream at a certain age as well, of six or ten minutes.
-const keepEvery = 4 * time.Minute // then a stream without news is shown again, so that it stays open
+const refreshEvery = 4 * time.Minute // then a stream without news is shown again, so that it stays open
 
 // What people read from us.
 const (
-	saidLater   = "I am still working on it; the answer follows as a new message."
-	saidStopped = "Stopped."
-	saidFailed  = "That did not work."
-	saidNothing = "Done; see my other messages."
+	textLater   = "I am still working on it; the answer follows as a new message."
+	textStopped = "Stopped."
+	textFailed  = "That did not work."
+	textNothing = "Done; see my other messages."
 	thinking    = "<think></think>" // shown as a sign that the bot works
 )
 
@@ -79,7 +79,7 @@ func (b *bot) update(ctx context.Context, t *turn, text string, finish bool) err
 	case !finish && t.opened && text == t.shown:
 		return nil
 	}
-	if err := b.put(ctx, t, text, finish); err != nil {
+	if err := b.sendUpdate(ctx, t, text, finish); err != nil {
 		return err
 	}
 	t.opened, t.shown = true, text
@@ -96,8 +96,8 @@ func (b *bot) late(t *turn) bool {
 	return most > 0 && b.deps.Now().Sub(t.at) >= most
 }
 
-// put sends an update. The turn is locked.
-func (b *bot) put(ctx context.Context, t *turn, text string, finish bool) error {
+// sendUpdate sends the text of a stream so far. The turn is locked.
+func (b *bot) sendUpdate(ctx context.Context, t *turn, text string, finish bool) error {
 	if text == "" {
 		text = thinking
 	}
@@ -108,8 +108,8 @@ func (b *bot) put(ctx context.Context, t *turn, text string, finish bool) error 
 	defer b.mu.Unlock()
 	switch {
 	case dead:
-		if refused(err) == codeExpired && b.deps.Now().Sub(t.updated) < keepEvery+sweepEvery {
-			b.learn(t)
+		if refused(err) == codeExpired && b.deps.Now().Sub(t.updated) < refreshEvery+sweepEvery {
+			b.recordAge(t)
 		}
 		t.closed = true
 		err = errClosed
@@ -124,29 +124,29 @@ func (b *bot) put(ctx context.Context, t *turn, text string, finish bool) error 
 	return err
 }
 
-// learn notes the age at which WeCom still took an update of a stream that it
+// recordAge stores the age at which WeCom still took an update of a stream that it
 // closed although it was kept open. A stream that is closed soon after its
 // beginning has another reason. The channel is locked.
-func (b *bot) learn(t *turn) {
+func (b *bot) recordAge(t *turn) {
 	age := t.updated.Sub(t.at)
 	if old := time.Duration(b.streamMost.Load()); age > time.Minute && (old == 0 || age < old) {
 		b.streamMost.Store(int64(age))
 	}
 }
 
-// keep shows a stream again as it is, so that it stays open.
-func (b *bot) keep(ctx context.Context, t *turn) error {
+// refresh shows a stream again as it is, so that it stays open.
+func (b *bot) refresh(ctx context.Context, t *turn) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || !t.opened {
 		return nil
 	}
-	return b.put(ctx, t, t.shown, false)
+	return b.sendUpdate(ctx, t, t.shown, false)
 }
 
-// finish closes a stream that people see as unfinished, with a note if it says
+// closeStream ends a stream that people see as unfinished, with a note if it says
 // nothing. Keep says that more of the answer comes.
-func (b *bot) finish(ctx context.Context, t *turn, note string, keep bool) error {
+func (b *bot) closeStream(ctx context.Context, t *turn, note string, keep bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || !t.opened {
@@ -156,7 +156,7 @@ func (b *bot) finish(ctx context.Context, t *turn, note string, keep bool) error
 	if keep || text == "" {
 		text = strings.TrimSpace(text + "\n\n" + note)
 	}
-	err := b.put(ctx, t, text, true)
+	err := b.sendUpdate(ctx, t, text, true)
 	if !keep {
 		t.shown = ""
 	}
@@ -172,26 +172,26 @@ func (b *bot) sweep(ctx context.Context) {
 		switch {
 		case b.late(t):
 			late = append(late, t)
-		case b.deps.Now().Sub(t.updated) > keepEvery-sweepEvery:
+		case b.deps.Now().Sub(t.updated) > refreshEvery-sweepEvery:
 			quiet = append(quiet, t)
 		}
 	}
 	b.mu.Unlock()
 	for _, t := range late {
-		if err := b.finish(ctx, t, phrase.In(b.language(), saidLater), true); err != nil && !errors.Is(err, errClosed) {
+		if err := b.closeStream(ctx, t, phrase.In(b.language(), textLater), true); err != nil && !errors.Is(err, errClosed) {
 			b.deps.Log.DebugContext(ctx, "a stream cannot be finished", "err", err)
 		}
 	}
 	for _, t := range quiet {
-		if err := b.keep(ctx, t); err != nil {
+		if err := b.refresh(ctx, t); err != nil {
 			b.deps.Log.DebugContext(ctx, "a stream cannot be kept open", "err", err)
 		}
 	}
 }
 
-// rest is what a closed stream does not say of a text. One that ends in a block
+// remainder returns what a closed stream does not say of a text. One that ends in a block
 // of code, or says something else, does not count.
-func (t *turn) rest(text string) string {
+func (t *turn) remainder(text string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if more, ok := strings.CutPrefix(text, t.shown); ok && strings.Count(t.shown, "```")%2 == 0 {
@@ -207,17 +207,17 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	if !ok || route.MessageID == "" {
 		return nil
 	}
-	note := phrase.In(b.language(), saidNothing)
+	note := phrase.In(b.language(), textNothing)
 	switch phase {
 	case chat.Seen, chat.Working: // the stream shows it
 		return nil
 	case chat.TurnFailed:
-		note = phrase.In(b.language(), saidFailed)
+		note = phrase.In(b.language(), textFailed)
 	case chat.TurnStopped:
-		note = phrase.In(b.language(), saidStopped)
+		note = phrase.In(b.language(), textStopped)
 	case chat.Answered:
 	}
-	return b.finish(ctx, t, note, false)
+	return b.closeStream(ctx, t, note, false)
 }
 
 // begin opens the stream of a message that was accepted, unless the answer was
@@ -228,7 +228,7 @@ func (b *bot) begin(ctx context.Context, t *turn) {
 	if t.opened || t.closed {
 		return
 	}
-	err := b.put(ctx, t, "", false)
+	err := b.sendUpdate(ctx, t, "", false)
 	if t.opened = err == nil; err != nil {
 		b.deps.Log.DebugContext(ctx, "a stream cannot be opened", "err", err)
 	}

@@ -61,7 +61,7 @@ func (b *bot) upload(ctx context.Context, m bus.Media) (kind, id string, err err
 	return kind, id, err
 }
 
-// kindOf is how WeCom shows a file.
+// kindOf returns how WeCom shows a file.
 func kindOf(f *kit.Attachment) string {
 	switch n := f.Size(); {
 	case (f.MIME == "image/png" || f.MIME == "image/jpeg") && n <= imageMost:

@@ -40,10 +40,10 @@ type bot struct {
 	run  sync.Mutex    // one Run at a time
 	beat time.Duration // between two pings
 
-	conn  atomic.Pointer[socket.Conn] // nil: not subscribed
-	turns *recent.Map[string, *turn]  // by the message that is answered
-	asked *recent.Map[string, bool]   // keys of questions whose text was sent before their buttons
-	told  *kit.Once                   // logs trouble
+	conn   atomic.Pointer[socket.Conn] // nil: not subscribed
+	turns  *recent.Map[string, *turn]  // by the message that is answered
+	asked  *recent.Map[string, bool]   // keys of questions whose text was sent before their buttons
+	logged *kit.Once                   // logs trouble
 
 	streamMost atomic.Int64 // last age at which WeCom took an update of a stream that it closed by age, in ns; 0: it closes none
 
@@ -51,7 +51,7 @@ type bot struct {
 	open map[*turn]bool // streams that people see as unfinished
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{
 		Title:    "WeCom",
@@ -63,7 +63,7 @@ func Driver() chat.Driver {
 	}
 }
 
-// language is the one of what the driver itself says.
+// language returns the one of what the driver itself says.
 func (b *bot) language() string { return cmp.Or(string(b.o.Language), phrase.Chinese) }
 
 // newChannel makes the channel of a section.
@@ -77,15 +77,15 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		return nil, err
 	}
 	return &bot{
-		deps:  d,
-		o:     o,
-		caps:  o.caps(),
-		http:  h,
-		beat:  pingEvery,
-		turns: recent.New[string, *turn](memory),
-		asked: recent.New[string, bool](memory),
-		told:  kit.NewOnce(d.Log),
-		open:  map[*turn]bool{},
+		deps:   d,
+		o:      o,
+		caps:   o.caps(),
+		http:   h,
+		beat:   pingEvery,
+		turns:  recent.New[string, *turn](memory),
+		asked:  recent.New[string, bool](memory),
+		logged: kit.NewOnce(d.Log),
+		open:   map[*turn]bool{},
 	}, nil
 }
 
@@ -129,5 +129,5 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 
 // once logs one cause of trouble once.
 func (b *bot) once(ctx context.Context, cause string, args ...any) {
-	b.told.Warn(ctx, cause, "a frame of WeCom is ignored", append([]any{"cause", cause}, args...)...)
+	b.logged.Warn(ctx, cause, "a frame of WeCom is ignored", append([]any{"cause", cause}, args...)...)
 }

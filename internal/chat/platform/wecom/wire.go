@@ -111,7 +111,7 @@ type file struct {
 
 const chatGroup = "group"
 
-// chat is where a message was written.
+// chat returns where a message was written.
 func (m *message) chat() string {
 	if m.ChatID != "" {
 		return m.ChatID
@@ -119,7 +119,7 @@ func (m *message) chat() string {
 	return m.From.UserID
 }
 
-// person is who wrote. The same name in two companies is two people.
+// person returns who wrote. The same name in two companies is two people.
 func (m *message) person() string {
 	if m.From.CorpID != "" && m.From.UserID != "" {
 		return m.From.CorpID + "/" + m.From.UserID
@@ -135,7 +135,7 @@ func (m *message) key() string {
 	return m.chat() + "_" + number(m.Sent) + number(m.Created)
 }
 
-// number is a number that may be written as a text.
+// number returns a number that may be written as a text.
 func number(raw json.RawMessage) string { return strings.Trim(string(raw), `"`) }
 
 // refusal is an answer that says no.
@@ -149,7 +149,7 @@ func (e *refusal) Error() string {
 	return fmt.Sprintf("WeCom refuses %s: %s (%d)", e.Cmd, e.Text, e.Code)
 }
 
-// refused is the code of a refusal, 0 of any other error.
+// refused returns the code of a refusal, 0 of any other error.
 func refused(err error) int {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.Code

@@ -55,10 +55,10 @@ type ticket struct {
 
 // budget is what was sent with a context token.
 type budget struct {
-	Sent int   `json:"sent"`
-	Told bool  `json:"told,omitempty"` // that the rest waits
-	At   int64 `json:"at"`             // when the message was written that brought the token, in ms
-	kept int   // what the disk says of Sent
+	Sent      int   `json:"sent"`
+	Announced bool  `json:"told,omitempty"` // that the rest waits
+	At        int64 `json:"at"`             // when the message was written that brought the token, in ms
+	saved     int   // what the disk says of Sent
 }
 
 // readRecord reads account.json as far as it can be read: Python nanobot does
@@ -100,7 +100,7 @@ func fingerprint(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// accountPath is where account.json is.
+// accountPath returns where account.json is.
 func accountPath(d chat.Deps, o *options) (string, error) {
 	dir := o.StateDir
 	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
@@ -117,7 +117,7 @@ func accountPath(d chat.Deps, o *options) (string, error) {
 	return filepath.Join(dir, "account.json"), err
 }
 
-// effective is what holds of account.json: a token of the section wins, unless
+// effective returns what holds of account.json: a token of the section wins, unless
 // a login came after it.
 func effective(r record, o *options) record {
 	own := strings.TrimSpace(o.Token.Reveal())
@@ -150,7 +150,13 @@ type stranger struct {
 }
 
 func newLedger(d chat.Deps, o *options) *ledger {
-	return &ledger{o: o, log: d.Log, now: d.Now, strangers: recent.New[string, *stranger](strangersMost), dirty: make(chan struct{}, 1)}
+	return &ledger{
+		o:         o,
+		log:       d.Log,
+		now:       d.Now,
+		strangers: recent.New[string, *stranger](strangersMost),
+		dirty:     make(chan struct{}, 1),
+	}
 }
 
 // load reads the account. False means that there is none.
@@ -171,12 +177,15 @@ func (l *ledger) load(path string) (bool, error) {
 	}
 	for _, b := range r.Spent {
 		if b != nil {
-			b.kept = b.Sent
+			b.saved = b.Sent
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.path, l.record, l.dead, l.strangers = path, r, false, recent.New[string, *stranger](strangersMost)
+	l.path = path
+	l.record = r
+	l.dead = false
+	l.strangers = recent.New[string, *stranger](strangersMost)
 	return r.Token != "", nil
 }
 
@@ -188,14 +197,14 @@ func (l *ledger) forget() {
 	l.dead = true
 }
 
-// session is what requests are made with.
+// session returns what requests are made with.
 func (l *ledger) session() (session, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return session{l.record.BaseURL, httpsafe.NewSecret(l.record.Token)}, l.record.Token != "" && !l.dead
 }
 
-// name is the account for people, and for telling accounts apart.
+// name returns the account for people, and for telling accounts apart.
 func (l *ledger) name() (shown, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,7 +236,7 @@ func (l *ledger) write() error {
 	}
 	for _, b := range l.record.Spent {
 		if b != nil {
-			b.kept = b.Sent
+			b.saved = b.Sent
 		}
 	}
 	return nil
@@ -241,9 +250,9 @@ func (l *ledger) touch() {
 	}
 }
 
-// keep writes changes soon after they happen, until ctx ends or the account was
+// saveChanges writes changes soon after they happen, until ctx ends or the account was
 // replaced.
-func (l *ledger) keep(ctx context.Context) error {
+func (l *ledger) saveChanges(ctx context.Context) error {
 	for {
 		select {
 		case <-l.dirty:
@@ -260,7 +269,7 @@ func (l *ledger) keep(ctx context.Context) error {
 	}
 }
 
-// cursor is how far was read.
+// cursor returns how far was read.
 func (l *ledger) cursor() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -336,7 +345,7 @@ func (l *ledger) forgetOldest() {
 	delete(l.record.Tickets, oldest)
 }
 
-// find is the context token of a chat and what was sent with it. The caller
+// find returns the context token of a chat and what was sent with it. The caller
 // holds the lock.
 func (l *ledger) find(user string) (string, *budget) {
 	if s, ok := l.strangers.Get(user); ok {
@@ -352,10 +361,10 @@ func (l *ledger) find(user string) (string, *budget) {
 	return token, b
 }
 
-// take uses one of the messages that a context token allows, if more than keep
+// spend counts one of the messages that a context token allows, if more than keep
 // are left. The token is "" for a person who never wrote. Ask says that the
 // person was not told yet that the rest waits.
-func (l *ledger) take(user string, keep int) (token string, ok, ask bool) {
+func (l *ledger) spend(user string, keep int) (token string, ok, ask bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	token, b := l.find(user)
@@ -365,13 +374,13 @@ func (l *ledger) take(user string, keep int) (token string, ok, ask bool) {
 		l.touch()
 		// If this process dies, the next one sends as many more as the disk says,
 		// and a word that more follows.
-		if b.Sent-b.kept > max(platformMax-most-1, 0) {
+		if b.Sent-b.saved > max(platformMax-most-1, 0) {
 			_ = l.write() // keep logs the error
 		}
 		return token, true, false
 	}
-	ask = keep == 0 && !b.Told && most < platformMax && b.Sent == most
-	b.Told = b.Told || ask
+	ask = keep == 0 && !b.Announced && most < platformMax && b.Sent == most
+	b.Announced = b.Announced || ask
 	return token, false, ask
 }
 

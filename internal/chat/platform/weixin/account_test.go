@@ -159,7 +159,7 @@ func TestBudgetIsKept(t *testing.T) {
 	left := func(t *testing.T, r *rig) (n int) {
 		t.Helper()
 		for {
-			token, ok, _ := r.account.take(ann, 0)
+			token, ok, _ := r.account.spend(ann, 0)
 			if !ok {
 				return n
 			}
@@ -174,20 +174,20 @@ func TestBudgetIsKept(t *testing.T) {
 	}{
 		"let in": {func(r *rig) {
 			r.account.met(ann, "second", later)
-			r.account.take(ann, 0)
+			r.account.spend(ann, 0)
 			r.account.admit(ann, "second", later)
 		}, most - 1},
 		"an earlier message again": {func(r *rig) {
 			r.account.admit(ann, "first", first)
 			r.account.admit(ann, "second", later)
-			r.account.take(ann, 0)
+			r.account.spend(ann, 0)
 			r.account.met(ann, "first", first)
-			r.account.take(ann, 0)
+			r.account.spend(ann, 0)
 			r.account.admit(ann, "first", first)
 		}, most - 2},
 		"a later message": {func(r *rig) {
 			r.account.admit(ann, "first", first)
-			r.account.take(ann, 0)
+			r.account.spend(ann, 0)
 			r.account.admit(ann, "second", later)
 		}, most},
 	} {

@@ -86,7 +86,7 @@ func parseKey(digits, coded string) ([]byte, error) {
 	return parseKey(string(key), "")
 }
 
-// file is the file of an item. False means that there is none to fetch; the
+// file returns the file of an item. False means that there is none to fetch; the
 // kind is set all the same if the item is of one.
 func (b *bot) file(it *item) (r kit.Received, ok bool) {
 	var f *fileItem
@@ -218,8 +218,14 @@ func (b *bot) upload(ctx context.Context, s session, user, fileKey string, f *ki
 		Param   string `json:"upload_param"`
 	}
 	err = b.client.post(ctx, callTime, s, "getuploadurl", object{
-		"filekey": fileKey, "media_type": number, "to_user_id": user, "rawsize": size, "rawfilemd5": hex.EncodeToString(sum[:]),
-		"filesize": len(data), "no_need_thumb": true, "aeskey": digits,
+		"filekey":       fileKey,
+		"media_type":    number,
+		"to_user_id":    user,
+		"rawsize":       size,
+		"rawfilemd5":    hex.EncodeToString(sum[:]),
+		"filesize":      len(data),
+		"no_need_thumb": true,
+		"aeskey":        digits,
 	}, &where)
 	if err != nil {
 		return nil, err

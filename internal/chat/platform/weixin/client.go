@@ -94,7 +94,7 @@ func newClient(o *options, h *http.Client, now func() time.Time) *client {
 		Client: h,
 		Sign:   func(req *http.Request, token string) { sign(req, o.RouteTag, token) },
 		Judge:  judge,
-		Heard:  func(h http.Header) { c.clock.Learn(h, now()) },
+		Heard:  func(h http.Header) { c.clock.Adjust(h, now()) },
 		Most:   maxAnswer,
 	}
 	return c

@@ -64,7 +64,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 	return pass.Submit(ctx, in, rc.submit)
 }
 
-// words are what a message says in texts.
+// words returns what a message says in texts.
 func (m *message) words() string {
 	var out []string
 	for _, it := range m.Items {
@@ -111,7 +111,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	if quoted != nil && !fetched {
 		if r, ok := b.file(quoted); ok {
 			if r.Kind == kit.VoiceFile {
-				r.Kind = kit.AudioFile // spoken by anybody
+				r.Kind = kit.AudioFile // the speaker is unknown
 			}
 			files.Add(ctx, r)
 		}
@@ -122,7 +122,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	in.Quoted = append(in.Quoted, files.Quotes()...)
 }
 
-// quote is what the message said that another one answers.
+// quote returns what the message said that another one answers.
 func (rc *receiver) quote(route bus.Route, r *refer) string {
 	var said []string
 	if r.Title != "" {
@@ -182,7 +182,7 @@ func (p *partial) of(whole string) string {
 	return ""
 }
 
-// nth is where a word occurs after so many others, from some place on.
+// nth returns where a word occurs after so many others, from some place on.
 func nth(s, word string, n, from int) int {
 	for ; n >= 0 && from <= len(s); n-- {
 		i := strings.Index(s[from:], word)

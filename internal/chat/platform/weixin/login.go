@@ -224,7 +224,14 @@ func (s *scan) confirm(ctx context.Context, st status) error {
 	if err := s.approve(ctx, st.UserID); err != nil {
 		return err
 	}
-	fresh := record{Token: strings.TrimSpace(st.Token), BaseURL: o.BaseURL, BotID: st.BotID, UserID: st.UserID, Contexts: map[string]string{}, Tickets: map[string]*ticket{}}
+	fresh := record{
+		Token:    strings.TrimSpace(st.Token),
+		BaseURL:  o.BaseURL,
+		BotID:    st.BotID,
+		UserID:   st.UserID,
+		Contexts: map[string]string{},
+		Tickets:  map[string]*ticket{},
+	}
 	if st.Base = strings.TrimRight(st.Base, "/"); st.Base != "" {
 		if o.trusts(st.Base) {
 			fresh.BaseURL = st.Base
@@ -233,7 +240,10 @@ func (s *scan) confirm(ctx context.Context, st status) error {
 		}
 	}
 	if s.old.Token == fresh.Token { // nothing has changed
-		fresh.Cursor, fresh.Contexts, fresh.Tickets, fresh.Spent = s.old.Cursor, s.old.Contexts, s.old.Tickets, s.old.Spent
+		fresh.Cursor = s.old.Cursor
+		fresh.Contexts = s.old.Contexts
+		fresh.Tickets = s.old.Tickets
+		fresh.Spent = s.old.Spent
 	}
 	if own := strings.TrimSpace(o.Token.Reveal()); own != "" && own != fresh.Token {
 		fresh.Replaced = fingerprint(own)

@@ -41,8 +41,13 @@ const (
 
 func defaults() *options {
 	return &options{
-		BaseURL: defaultBase, CDNBaseURL: defaultCDN, PollTimeout: 35, ContextMessageBudget: 8, ReplyProgressMaxMessages: 2,
-		BlockStreamingMinChars: 1200, BlockStreamingMaxMessages: 3,
+		BaseURL:                   defaultBase,
+		CDNBaseURL:                defaultCDN,
+		PollTimeout:               35,
+		ContextMessageBudget:      8,
+		ReplyProgressMaxMessages:  2,
+		BlockStreamingMinChars:    1200,
+		BlockStreamingMaxMessages: 3,
 	}
 }
 
@@ -92,7 +97,7 @@ func (*options) caps() chat.Caps {
 	}
 }
 
-// codeBase is where QR codes are asked for: not at the data centre where an
+// codeBase returns where QR codes are asked for: not at the data centre where an
 // account lives, which older versions wrote into the section.
 func (o *options) codeBase() string {
 	if u, err := url.Parse(o.BaseURL); err == nil && isWeChat(u) {

@@ -40,7 +40,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		keep = (b.o.ContextMessageBudget + 1) / 2
 	}
 	user := out.Route.ChatID
-	token, ok, ask := b.account.take(user, keep)
+	token, ok, ask := b.account.spend(user, keep)
 	if !ok {
 		if ask {
 			if _, err := b.post(ctx, s, user, token, object{"type": itemText, "text_item": object{"text": moreFollows(out.Language)}}, bus.Outbound{}); err != nil {
@@ -80,7 +80,7 @@ func (b *bot) showTool(message string) bool {
 	return true
 }
 
-// item is what a part is sent as.
+// item returns what a part is sent as.
 func (b *bot) item(ctx context.Context, s session, out bus.Outbound, words string, tool bool) (object, error) {
 	switch {
 	case tool:
@@ -96,7 +96,7 @@ func (b *bot) item(ctx context.Context, s session, out bus.Outbound, words strin
 	return b.upload(ctx, s, out.Route.ChatID, digest(out.Key + "/file")[:32], f)
 }
 
-// digest is a name made of a key; without one it is random.
+// digest returns a name made of a key; without one it is random.
 func digest(key string) string {
 	if strings.HasPrefix(key, "/") || key == "" {
 		key = rand.Text()
@@ -118,7 +118,7 @@ func (b *bot) deliver(ctx context.Context, s session, user, token string, item o
 	}
 	if fresh.Context != "" {
 		b.account.admit(user, fresh.Context, b.deps.Now())
-		b.account.take(user, 0)
+		b.account.spend(user, 0)
 	}
 	again, retryErr := b.post(ctx, s, user, fresh.Context, item, out)
 	if retryErr != nil {
@@ -130,8 +130,12 @@ func (b *bot) deliver(ctx context.Context, s session, user, token string, item o
 // post sends one message.
 func (b *bot) post(ctx context.Context, s session, user, token string, item object, out bus.Outbound) (string, error) {
 	msg := object{
-		"from_user_id": "", "to_user_id": user, "client_id": "nanobot-" + digest(out.Key)[:20], "message_type": ownMessage, "message_state": 2,
-		"item_list": []object{item},
+		"from_user_id":  "",
+		"to_user_id":    user,
+		"client_id":     "nanobot-" + digest(out.Key)[:20],
+		"message_type":  ownMessage,
+		"message_state": 2,
+		"item_list":     []object{item},
 	}
 	if token != "" {
 		msg["context_token"] = token
@@ -188,7 +192,7 @@ const (
 	ticketLater = 3600.0 // at most
 )
 
-// ticket is the permission to show a person that we type. After a failure, the
+// ticket returns the permission to show a person that we type. After a failure, the
 // pauses between requests for it grow.
 func (b *bot) ticket(ctx context.Context, s session, user string) (string, error) {
 	l := b.account

@@ -21,7 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/chat/kit"
 )
 
-// moreFollows is what people read when an answer is longer than WeChat allows.
+// moreFollows returns what people read when an answer is longer than WeChat allows.
 func moreFollows(language string) string {
 	return phrase.In(language, "There is more: WeChat limits how much I may send to one message of yours. The rest follows as soon as you write anything.")
 }
@@ -46,11 +46,20 @@ type bot struct {
 	once               *kit.Once     // logs trouble
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{
-		Title: "Weixin (personal WeChat)", Aliases: []string{"wechat"}, Options: func() any { return defaults() }, New: newChannel,
-		Probe: probe, Login: login, Logout: logout, Expand: expand, Quiet: true, Language: phrase.Chinese, Folder: "weixin",
+		Title:    "Weixin (personal WeChat)",
+		Aliases:  []string{"wechat"},
+		Options:  func() any { return defaults() },
+		New:      newChannel,
+		Probe:    probe,
+		Login:    login,
+		Logout:   logout,
+		Expand:   expand,
+		Quiet:    true,
+		Language: phrase.Chinese,
+		Folder:   "weixin",
 	}
 }
 
@@ -69,8 +78,18 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		return nil, err
 	}
 	return &bot{
-		deps: d, o: o, client: newClient(o, h, d.Now), account: newLedger(d, o), progress: recent.New[string, int](1000), stale: make(chan string, 1),
-		retry: 2 * time.Second, rest: 30 * time.Second, watch: 2 * time.Second, longest: 2 * time.Minute, extra: 10 * time.Second, once: kit.NewOnce(d.Log),
+		deps:     d,
+		o:        o,
+		client:   newClient(o, h, d.Now),
+		account:  newLedger(d, o),
+		progress: recent.New[string, int](1000),
+		stale:    make(chan string, 1),
+		retry:    2 * time.Second,
+		rest:     30 * time.Second,
+		watch:    2 * time.Second,
+		longest:  2 * time.Minute,
+		extra:    10 * time.Second,
+		once:     kit.NewOnce(d.Log),
 	}, nil
 }
 
@@ -161,7 +180,7 @@ func (b *bot) serve(ctx context.Context, in *kit.Intake[arrival], s session, sho
 		}
 	}()
 	work.Go(func() {
-		if b.account.keep(ctx) != nil {
+		if b.account.saveChanges(ctx) != nil {
 			cancel()
 		}
 	})
@@ -193,7 +212,9 @@ func (b *bot) serve(ctx context.Context, in *kit.Intake[arrival], s session, sho
 // service says itself how long it lets a poll wait: one that takes longer has
 // lost its connection.
 func (b *bot) poll(ctx context.Context, in *kit.Intake[arrival], s session, shown string, up bool) (stale bool) {
-	limit, failures, told := time.Duration(b.o.PollTimeout)*time.Second, 0, false
+	limit := time.Duration(b.o.PollTimeout) * time.Second
+	failures := 0
+	told := false
 	_, account := b.account.name()
 	for ctx.Err() == nil {
 		var got updates

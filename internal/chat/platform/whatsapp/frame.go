@@ -115,7 +115,7 @@ const (
 	closeToken = 4003
 )
 
-// seconds is the time of a message, 0 if there is none.
+// seconds returns the time of a message, 0 if there is none.
 func (f *frame) seconds() int64 {
 	if n, err := strconv.ParseInt(string(f.Timestamp), 10, 64); err == nil {
 		return n

@@ -61,7 +61,7 @@ func (rc *receiver) handle(ctx context.Context, f frame) error {
 	return pass.Submit(ctx, in, rc.submit)
 }
 
-// person is who wrote. Older bridges do not tell that of a group.
+// person returns who wrote. Older bridges do not tell that of a group.
 func (f *frame) person() person {
 	var p person
 	for _, jid := range []string{f.Participant, f.ParticipantAlt} {
@@ -100,7 +100,7 @@ func (rc *receiver) visitor(f *frame, who person) access.Visitor {
 	return v
 }
 
-// kinds are what files are in a message, in words.
+// kinds returns what files are in a message, in words.
 func (f *frame) kinds() []string {
 	var out []string
 	for _, a := range f.Files {
@@ -141,7 +141,7 @@ func (rc *receiver) compose(ctx context.Context, f *frame, v access.Visitor) (st
 	if len(f.Notes) > 0 {
 		quotes = append(quotes, bus.Quote{About: "sent along", Text: text.Valid(strings.Join(f.Notes, "\n"))})
 	}
-	if f.Forwarded { // a recording of anybody
+	if f.Forwarded { // the speaker is unknown
 		for _, s := range files.Spoken {
 			quotes = append(quotes, bus.Quote{About: "forwarded", Text: s})
 		}
@@ -183,7 +183,7 @@ func answered(r *reply) []bus.Quote {
 	return []bus.Quote{{About: "what this answers", Text: fmt.Sprintf("[answers %s%s]", to, said)}}
 }
 
-// replied is the answer that a message gives by being a reply to a question.
+// replied returns the answer that a message gives by being a reply to a question.
 // Only a short word that was typed counts.
 func (rc *receiver) replied(f *frame) *bus.Answer {
 	r := f.ReplyTo
@@ -201,7 +201,7 @@ func (rc *receiver) replied(f *frame) *bus.Answer {
 	return &bus.Answer{QuestionID: q.Code, Option: word}
 }
 
-// kind is what a chat shows a file as.
+// kind returns what a chat shows a file as.
 func (a file) kind() kit.FileKind {
 	switch a.Kind {
 	case "image", "sticker":

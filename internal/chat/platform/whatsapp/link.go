@@ -73,7 +73,7 @@ func (b *bot) endpoint(ctx context.Context) (endpoint, error) {
 	return endpoint{url: "ws://" + child.Address, token: token, child: child}, nil
 }
 
-// store is the file with the linked device.
+// store returns the file with the linked device.
 func (b *bot) store() (string, error) {
 	path := b.o.DatabasePath
 	if path == "" {

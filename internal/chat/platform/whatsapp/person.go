@@ -32,7 +32,7 @@ func parseJID(jid string) (user, server string) {
 
 func isGroup(route bus.Route) bool { return strings.HasSuffix(route.ChatID, "@"+groupServer) }
 
-// target is the id to send to, "" if it is none.
+// target returns the id to send to, "" if it is none.
 func target(chatID string) string {
 	user, server := parseJID(chatID)
 	if user == "" || strings.Trim(user, "0123456789-") != "" || server == phoneServer && len(user) < 5 {
@@ -45,7 +45,7 @@ func target(chatID string) string {
 	return ""
 }
 
-// person is somebody by the ids that a message names.
+// person is a user by the ids that a message names.
 type person struct{ phone, lid string } // without servers
 
 func (p *person) add(jid string) {
@@ -58,8 +58,8 @@ func (p *person) add(jid string) {
 	}
 }
 
-// ids are all forms of it, the best first. A bare number is that of a phone:
-// nobody's hidden id may pass for one.
+// ids returns all forms of it, the best first. A bare number is that of a phone:
+// a hidden id must not pass for one.
 func (p *person) ids() []string {
 	var out []string
 	if p.phone != "" {
@@ -145,7 +145,7 @@ func (f *facts) complete(p *person) {
 	}
 }
 
-// chat is the chat with a person: the one that it had first, else this one.
+// chat returns the chat with a person: the one that it had first, else this one.
 func (f *facts) chat(p person, now string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -83,12 +83,16 @@ func (b *bot) attach(ctx context.Context, f *frame, m bus.Media) (clean func(), 
 	if err != nil {
 		return clean, err
 	}
-	f.Type, f.FilePath, f.FileName, f.Caption, f.Text = typeMedia, path, a.Name, f.Text, ""
+	f.Type = typeMedia
+	f.FilePath = path
+	f.FileName = a.Name
+	f.Caption = f.Text
+	f.Text = ""
 	f.Kind, f.MIME = shownAs(a)
 	return clean, nil
 }
 
-// shownAs is what WhatsApp shows a file as. Older bridges go by the type, so one
+// shownAs returns what WhatsApp shows a file as. Older bridges go by the type, so one
 // that is not played is given a type that is not a sound.
 func shownAs(a *kit.Attachment) (kind, mime string) {
 	mime, _, _ = strings.Cut(a.MIME, ";")
@@ -116,12 +120,16 @@ func shownAs(a *kit.Attachment) (kind, mime string) {
 	return "document", "application/octet-stream"
 }
 
-// quotes is the message an answer quotes, "" if none: in groups the one that it
+// quotes returns the message an answer quotes, "" if none: in groups the one that it
 // belongs to, so that people see whom it is for.
 func (b *bot) quotes(out bus.Outbound) string {
 	_, modern := b.connection()
-	if !modern || out.ReplyTo == "" || !isGroup(out.Route) || out.Kind != bus.Final && out.Kind != bus.Message || b.quoted.Has(out.ReplyTo) {
+	answer := out.Kind == bus.Final || out.Kind == bus.Message
+	switch {
+	case !modern, out.ReplyTo == "", !isGroup(out.Route):
 		return ""
+	case !answer, b.quoted.Has(out.ReplyTo):
+		return "" // each message is quoted once, by what answers it
 	}
 	return out.ReplyTo
 }

@@ -45,7 +45,7 @@ type bot struct {
 	up     bool         // the account is connected
 }
 
-// Driver is the platform.
+// Driver returns the platform.
 func Driver() chat.Driver {
 	return chat.Driver{
 		Title: "WhatsApp", Options: func() any { return defaults() }, New: newChannel, Needs: needs,
@@ -76,7 +76,14 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		d.Gate.SetRules(o.rules())
 	}
 	return &bot{
-		deps: d, o: o, facts: &facts{state: d.State}, words: recent.New[string, string](2000), quoted: recent.New[string, bool](1000), once: kit.NewOnce(d.Log), hello: helloTime, jitter: jitter,
+		deps:   d,
+		o:      o,
+		facts:  &facts{state: d.State},
+		words:  recent.New[string, string](2000),
+		quoted: recent.New[string, bool](1000),
+		once:   kit.NewOnce(d.Log),
+		hello:  helloTime,
+		jitter: jitter,
 	}, nil
 }
 
@@ -103,11 +110,11 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	}
 	defer in.Wait()
 	defer cancel()
-	return b.serve(ctx, func(ctx context.Context, f *frame) error { return b.take(ctx, in, f) })
+	return b.serve(ctx, func(ctx context.Context, f *frame) error { return b.receive(ctx, in, f) })
 }
 
-// take handles a frame that answers nothing.
-func (b *bot) take(ctx context.Context, in *kit.Intake[frame], f *frame) error {
+// receive handles a frame that answers nothing.
+func (b *bot) receive(ctx context.Context, in *kit.Intake[frame], f *frame) error {
 	switch f.Type {
 	case typeHello, typeStatus:
 		return b.status(f)
@@ -117,7 +124,7 @@ func (b *bot) take(ctx context.Context, in *kit.Intake[frame], f *frame) error {
 		b.hold(ctx, in, f)
 	case typeError:
 		b.once.Warn(ctx, "error: "+f.Error, "the bridge reports an error", "err", f.Error)
-	case typeSent, typeFile, typeCode: // nobody waits for it any more
+	case typeSent, typeFile, typeCode: // its caller has gone
 	default:
 		b.once.Warn(ctx, "type", "a frame of the bridge is not known and was dropped", "type", f.Type)
 	}

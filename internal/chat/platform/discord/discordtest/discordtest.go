@@ -250,7 +250,7 @@ func (s *Server) dm(user string) string {
 	return id
 }
 
-// person is somebody without a bot's mark.
+// person is a user without a bot's mark.
 func person(id string) Object {
 	return Object{"id": id, "username": "user" + id, "discriminator": "0", "global_name": "User " + id, "avatar": nil, "bot": false, "public_flags": 0}
 }

@@ -209,7 +209,7 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// news wakes everybody who waits. The lock is held.
+// news wakes all who wait. The lock is held.
 func (s *Server) news() {
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -15,7 +15,7 @@ type keyBackup struct {
 	keys map[string]Object // by room and session
 }
 
-// Told returns what was said to devices, with "user/device" in the place of the
+// Told returns what was said to devices, with "user/device" instead of the
 // room. "" is any.
 func (h *Home) Told(kind, sender string) []Event {
 	h.mu.Lock()

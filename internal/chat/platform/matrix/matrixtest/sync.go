@@ -107,7 +107,7 @@ func (h *Home) news(who session, since int, first bool) (Object, bool) {
 	return out, some
 }
 
-// news is what happened in a room after a position. Somebody who joined since
+// news is what happened in a room after a position. A person who joined since
 // gets the latest of what was said before, and all of the state.
 func (r *room) news(user string, since, joined int) Object {
 	if joined > since {
@@ -145,7 +145,7 @@ func (r *room) news(user string, since, joined int) Object {
 	}
 }
 
-// stripped is what somebody who is invited sees of a room.
+// stripped is what a person who is invited sees of a room.
 func (r *room) stripped(user string) []Object {
 	var out []Object
 	for key, e := range r.state {

@@ -237,7 +237,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Say lets a person write. While nobody is connected, it waits.
+// Say lets a person write. While no bot is connected, it waits.
 func (s *Server) Say(m Message) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,7 +326,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.SetReadLimit(64 << 20)
-	if !good { // NapCat lets everybody connect, and says no then
+	if !good { // NapCat accepts every connection, and refuses then
 		_ = c.Write(r.Context(), ws.MessageText, []byte(`{"status":"failed","retcode":1403,"data":null,"message":"token验证失败","wording":"token验证失败","echo":null}`))
 		_ = c.Close(ws.StatusNormalClosure, "")
 		return

@@ -173,7 +173,7 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// news wakes everybody who waits. The lock is held.
+// news wakes all who wait. The lock is held.
 func (s *Server) news() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -331,7 +331,7 @@ func (s *Server) Post(event map[string]any) string {
 	return ts
 }
 
-// Write is Post without an event: somebody wrote while nobody listened.
+// Write is Post without an event: a person wrote while no bot listened.
 func (s *Server) Write(event map[string]any) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

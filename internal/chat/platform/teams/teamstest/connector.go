@@ -479,7 +479,7 @@ func (s *Server) foreign(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// file gives out a file of somebody's drive.
+// file gives out a file of a person's drive.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -204,7 +204,7 @@ func (s *Server) Random(f func() float64) {
 	s.random = f
 }
 
-// news wakes everybody who waits. The lock is held.
+// news wakes all who wait. The lock is held.
 func (s *Server) news() {
 	close(s.changed)
 	s.changed = make(chan struct{})

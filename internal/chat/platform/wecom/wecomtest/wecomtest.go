@@ -359,7 +359,7 @@ func (s *Server) Uploaded() []Upload {
 }
 
 // Store keeps a file, encrypted, and returns what a message says of it. A name
-// of "" is told to nobody.
+// of "" is not shown.
 func (s *Server) Store(name string, data []byte) map[string]any {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails

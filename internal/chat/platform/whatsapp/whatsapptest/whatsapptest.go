@@ -119,7 +119,7 @@ func (s *Server) Status(status, reason string) {
 // Scan links the account, as the phone does.
 func (s *Server) Scan() { s.Status("connected", "") }
 
-// Post sends a message of somebody to us.
+// Post sends a message of a person to us.
 func (s *Server) Post(f Frame) {
 	f["type"] = "message"
 	s.mu.Lock()
