@@ -26,5 +26,11 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	dir, _ := os.Getwd() // a folder that was deleted is none
-	return cli.Main(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ(), Dir: dir})
+	return cli.Main(ctx, os.Args[1:], cli.Stdio{
+		In:  os.Stdin,
+		Out: os.Stdout,
+		Err: os.Stderr,
+		Env: os.Environ(),
+		Dir: dir,
+	})
 }

@@ -203,7 +203,7 @@ func (c *agentCommand) oneShot(ctx context.Context, f agentFlags) error {
 	if err := c.await(ctx, bot, f.json, late); err != nil {
 		return err
 	}
-	c.finishMemory(ctx, bot, f)
+	c.consolidateMemory(ctx, bot, f)
 	t := sum.Final.Turn
 	if t == nil {
 		return nil
@@ -338,7 +338,9 @@ func (c *agentCommand) converse(ctx context.Context, f agentFlags) error {
 	defer signal.Stop(interrupts)
 	def := loaded.Config.Agents.Defaults
 	o := c.tuiOptions(bot, f, talk, loaded)
-	o.Ask, o.Interrupts, o.Late = c.gently(o.Ask), interrupts, late
+	o.Ask = c.gently(o.Ask)
+	o.Interrupts = interrupts
+	o.Late = late
 	o.History = datadir.History.In(bot.DataDir(), "cli_history")
 	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot, talk)}
 	for _, cmd := range app.Commands(app.Options{}) {
@@ -359,7 +361,7 @@ func (c *agentCommand) converse(ctx context.Context, f agentFlags) error {
 	closeMail()
 	if !restart {
 		leave, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
-		c.finishMemory(leave, bot, f)
+		c.consolidateMemory(leave, bot, f)
 		c.dreamIfDue(leave, bot)
 		stop()
 	}
@@ -413,7 +415,7 @@ func (c *agentCommand) restart(f agentFlags, talk conversation) error {
 	return exited(daemon.ReplaceProcess(exe, append(args, "--session="+talk.key), env))
 }
 
-// arguments is the command line of a chat that another command opened.
+// arguments returns the command line of a chat that another command opened.
 func (c *agentCommand) arguments(program string) []string {
 	args := []string{program, "agent"}
 	if c.home.configPath != "" {

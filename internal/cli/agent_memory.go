@@ -11,21 +11,21 @@ import (
 
 // How long the end of a program may take for its memory.
 const (
-	finishTime = 20 * time.Second
-	dreamTime  = 2 * time.Minute
+	consolidateTime = 20 * time.Second
+	dreamTime       = 2 * time.Minute
 )
 
-// finishMemory takes conversations into memory before the program ends. It does
+// consolidateMemory adds conversations to memory before the program ends. It does
 // not take long: what is left waits for the next start.
-func (c *agentCommand) finishMemory(ctx context.Context, bot *nanobot.Bot, f agentFlags) {
+func (c *agentCommand) consolidateMemory(ctx context.Context, bot *nanobot.Bot, f agentFlags) {
 	if f.record != "" {
 		return // a recording holds nothing but its turns
 	}
-	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	ctx, cancel := context.WithTimeout(ctx, consolidateTime)
 	defer cancel()
 	left := bot.FinishMemory(ctx, func(n int) {
 		if !f.json {
-			c.sayErr("Saving %s to memory, for up to %d s. Ctrl-C exits; the next start continues.\n", phrase.Counted(n, "conversation"), int(finishTime.Seconds()))
+			c.sayErr("Saving %s to memory, for up to %d s. Ctrl-C exits; the next start continues.\n", phrase.Counted(n, "conversation"), int(consolidateTime.Seconds()))
 		}
 	})
 	if left > 0 && !f.json {

@@ -61,7 +61,13 @@ keep the file where only you can read it.`,
 			if err != nil {
 				return err
 			}
-			m, err := backup.Create(cmd.Context(), file, backup.Options{Config: l, Workspace: ws, Secrets: secrets, Version: nanobot.Version(), Now: c.Now()})
+			m, err := backup.Create(cmd.Context(), file, backup.Options{
+				Config:    l,
+				Workspace: ws,
+				Secrets:   secrets,
+				Version:   nanobot.Version(),
+				Now:       c.Now(),
+			})
 			if err != nil {
 				return err
 			}
@@ -157,7 +163,9 @@ func (c *backupCommand) restorePlace(o *backup.RestoreOptions, to string) (err e
 
 func (c *backupCommand) printRestored(b *backup.Backup, r backup.Restored, dry bool) {
 	c.say("The backup of %s is complete: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
-	restored, aside, fill := "Restored the data to %s\nRestored the workspace to %s\n", "Put aside: %s\n", "Now fill in again: %s\n"
+	restored := "Restored the data to %s\nRestored the workspace to %s\n"
+	aside := "Put aside: %s\n"
+	fill := "Now fill in again: %s\n"
 	if dry {
 		restored = "Would restore the data to %s\nWould restore the workspace to %s\n"
 		aside = "Would put aside: %s\n"

@@ -94,7 +94,10 @@ func platforms(sections []string) []platformInfo {
 func (c *channelsCommand) testCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "test NAME", Short: "Check that the settings of a channel work", Args: exactArgs(1), ValidArgsFunction: c.accounts.names,
+		Use:               "test NAME",
+		Short:             "Check that the settings of a channel work",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.accounts.names,
 		Long: `test asks the platform whether the section of a channel works: whether it accepts
 the token, which account that is, and which permissions are missing. People see
 nothing of it. The channel need not be enabled, and no gateway need run.`,
@@ -124,7 +127,10 @@ func (c *channelsCommand) sendCommand() *cobra.Command {
 	var files []string
 	var thread string
 	cmd := &cobra.Command{
-		Use: "send NAME CHAT TEXT", Short: "Send a message to a chat", Args: exactArgs(3), ValidArgsFunction: c.accounts.names,
+		Use:               "send NAME CHAT TEXT",
+		Short:             "Send a message to a chat",
+		Args:              exactArgs(3),
+		ValidArgsFunction: c.accounts.names,
 		Long: `send has the running gateway send a message to a chat: by its id, or by its name
 where the platform has names, such as #general or @ann. The message is kept
 until the platform has taken it.`,
@@ -175,7 +181,10 @@ other channels it lists the missing settings.`,
 
 func (c *channelsCommand) logoutCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "logout NAME", Short: "Log out of a chat platform", Args: exactArgs(1), ValidArgsFunction: c.accounts.names,
+		Use:               "logout NAME",
+		Short:             "Log out of a chat platform",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.accounts.names,
 		Long: `logout discards what a login left. Channels that use a token in the configuration
 have nothing to discard: remove the token, or disable the channel.`,
 		Example: "  nanobot channels logout whatsapp",
@@ -195,7 +204,10 @@ have nothing to discard: remove the token, or disable the channel.`,
 
 func (c *channelsCommand) restartCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "restart NAME", Short: "Restart a channel of the running gateway", Args: exactArgs(1), ValidArgsFunction: c.accounts.names,
+		Use:               "restart NAME",
+		Short:             "Restart a channel of the running gateway",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.accounts.names,
 		Long: `restart stops one channel and starts it again, also one that gave up. The others
 go on. Messages that wait to be sent are kept.`,
 		Example: "  nanobot channels restart telegram",
@@ -216,7 +228,9 @@ go on. Messages that wait to be sent are kept.`,
 func (c *channelsCommand) statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show the status of the channels", Args: noArgs,
+		Use:   "status",
+		Short: "Show the status of the channels",
+		Args:  noArgs,
 		Long: `status lists the channels in the configuration. While a gateway runs, it also
 shows for each channel its state, its account, the last error, the number of
 undelivered messages, and the people who were refused.`,
@@ -234,7 +248,7 @@ undelivered messages, and the people who were refused.`,
 	return cmd
 }
 
-// states are the channels as a running gateway sees them, or as they
+// states returns the channels as a running gateway sees them, or as they
 // are configured when none runs.
 func (c *channelsCommand) states(ctx context.Context, loaded *config.Loaded) (list []deliver.Status, live bool) {
 	if s, err := control.To(loaded).Status(ctx); err == nil {

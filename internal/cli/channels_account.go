@@ -30,7 +30,7 @@ func (c *channelAccounts) names(_ *cobra.Command, args []string, _ string) ([]st
 	return slices.Sorted(maps.Keys(loaded.Config.Channels.Each)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// configured are the channels of the configuration in use, after a look whether
+// configured returns the channels of the configuration in use, after a look whether
 // it has this one.
 func (c *channelAccounts) configured(name string) (gateway.Accounts, error) {
 	a, err := c.supported(name)
@@ -43,7 +43,7 @@ func (c *channelAccounts) configured(name string) (gateway.Accounts, error) {
 	return a, nil
 }
 
-// supported are the channels of the configuration in use, which may lack this
+// supported returns the channels of the configuration in use, which may lack this
 // one.
 func (c *channelAccounts) supported(name string) (gateway.Accounts, error) {
 	if err := gateway.KnownChannel(name); err != nil {

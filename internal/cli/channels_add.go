@@ -22,7 +22,10 @@ func (c *channelsCommand) addCommand() *cobra.Command {
 	var set, allow []string
 	var untested bool
 	cmd := &cobra.Command{
-		Use: "add NAME", Short: "Connect the bot to a chat platform", Args: exactArgs(1), ValidArgsFunction: platformNames,
+		Use:               "add NAME",
+		Short:             "Connect the bot to a chat platform",
+		Args:              exactArgs(1),
+		ValidArgsFunction: platformNames,
 		Long: `add asks for the settings that a chat platform needs, tries them, and writes them
 into the configuration. A running gateway uses them at once. The pages in
 docs/how-to/channels say how to make a bot on each platform. For a second

@@ -125,7 +125,7 @@ func (p *program) onboard(agent *agentCommand) *onboardCommand {
 	return &onboardCommand{p.console, p.home, &settings{p.console, p.home}, &signins{p.console, p.home}, agent}
 }
 
-// nouns are the commands of the first level, in the order of the help.
+// nouns returns the commands of the first level, in the order of the help.
 func (p *program) nouns() []noun {
 	c, h := p.console, p.home
 	stores := &stores{c, h}

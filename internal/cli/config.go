@@ -165,7 +165,9 @@ type validation struct {
 func (c *configCommand) validateCommand() *cobra.Command {
 	var strict, asJSON bool
 	cmd := &cobra.Command{
-		Use: "validate [FILE]", Short: "Check the configuration and explain problems", Args: atMost(1),
+		Use:   "validate [FILE]",
+		Short: "Check the configuration and explain problems",
+		Args:  atMost(1),
 		Long: `validate reads the configuration like every command and lists errors and
 warnings. It exits with 78 if the configuration is not valid. With --strict,
 unknown and duplicate keys are errors too, and so are parts that would stay off

@@ -120,7 +120,7 @@ func (t conversation) join(ctx context.Context, past *session.Store) (conversati
 	return t, nil
 }
 
-// folderOf is the folder that a conversation works in; "" is the workspace.
+// folderOf returns the folder that a conversation works in; "" is the workspace.
 func folderOf(ctx context.Context, past *session.Store, key string) (string, error) {
 	meta, err := past.Metadata(ctx, key)
 	if err != nil {
@@ -132,7 +132,7 @@ func folderOf(ctx context.Context, past *session.Store, key string) (string, err
 	return "", nil
 }
 
-// sessionKey is the conversation that a name means: the name itself, as in
+// sessionKey returns the conversation that a name means: the name itself, as in
 // Python nanobot, or that of earlier versions, which put cli: before it.
 func sessionKey(ctx context.Context, past *session.Store, name string) string {
 	if key, err := past.Find(ctx, name); err == nil {
@@ -165,7 +165,7 @@ func newSession(ctx context.Context, past *session.Store, state store.Store, fol
 	}
 }
 
-// slug is a short name of letters, digits and hyphens.
+// slug returns a short name of letters, digits and hyphens.
 func slug(name string) string {
 	s := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

@@ -160,8 +160,11 @@ func (c *cronCommand) last(j *jobs, job *schedule.Job) string {
 func (c *cronCommand) historyCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "history ID", Short: "Show the last runs of a job", Args: exactArgs(1), ValidArgsFunction: c.names,
-		Example: "  nanobot cron history 3f2a91bc",
+		Use:               "history ID",
+		Short:             "Show the last runs of a job",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.names,
+		Example:           "  nanobot cron history 3f2a91bc",
 		RunE: c.withJob(func(_ *cobra.Command, j *jobs, job *schedule.Job) error {
 			return c.show(asJSON, job.State.RunHistory, func() error {
 				if len(job.State.RunHistory) == 0 {
@@ -190,16 +193,23 @@ func (c *cronCommand) nextCommand() *cobra.Command {
 	var count int
 	var tz string
 	cmd := &cobra.Command{
-		Use: "next ID|EXPRESSION", Short: "Show the next times of a job or an expression", Args: exactArgs(1), ValidArgsFunction: c.names,
-		Example: "  nanobot cron next 3f2a91bc\n  nanobot cron next \"30 2 * * *\" --tz America/New_York -n 10",
+		Use:               "next ID|EXPRESSION",
+		Short:             "Show the next times of a job or an expression",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.names,
+		Example:           "  nanobot cron next 3f2a91bc\n  nanobot cron next \"30 2 * * *\" --tz America/New_York -n 10",
 		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
-			timing, created, zone := schedule.Cron(args[0], tz), c.Now(), j.Location
+			timing := schedule.Cron(args[0], tz)
+			created := c.Now()
+			zone := j.Location
 			if !strings.ContainsAny(args[0], " @") {
 				job, err := j.find(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				timing, created, zone = job.Schedule, job.CreatedAtMS.Time(), j.Limits.Host
+				timing = job.Schedule
+				created = job.CreatedAtMS.Time()
+				zone = j.Limits.Host
 			}
 			if timing.TZ != "" {
 				var err error
@@ -225,7 +235,7 @@ func (c *cronCommand) nextCommand() *cobra.Command {
 	return cmd
 }
 
-// moment is a time with its weekday and zone.
+// moment returns a time with its weekday and zone.
 func (c *cronCommand) moment(t time.Time) string {
 	var day string
 	switch t.Weekday() {

@@ -76,7 +76,7 @@ func (f *jobFlags) timing(loc *time.Location) (*schedule.Timing, error) {
 	return nil, nil
 }
 
-// route is the chat that --channel and --to name.
+// route returns the chat that --channel and --to name.
 func (f *jobFlags) route(ctx context.Context, l *config.Loaded) (bus.Route, error) {
 	if (f.channel == "") != (f.to == "") {
 		return bus.Route{}, errors.New("--channel and --to must be used together")
@@ -114,7 +114,13 @@ a zone use the configured time zone.`,
 				return usageError{err}
 			}
 			added, err := j.Add(cmd.Context(), schedule.Draft{
-				Name: f.name, Message: f.message, Timing: *timing, Route: route, Silent: f.silent || !f.deliver, CatchUp: f.catchUp, Timeout: f.timeout,
+				Name:    f.name,
+				Message: f.message,
+				Timing:  *timing,
+				Route:   route,
+				Silent:  f.silent || !f.deliver,
+				CatchUp: f.catchUp,
+				Timeout: f.timeout,
 			})
 			if err != nil {
 				return usageError{err}
@@ -155,8 +161,11 @@ func (c *cronCommand) printNext(ctx context.Context, j *jobs, added schedule.Add
 func (c *cronCommand) editCommand() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
-		Use: "edit ID", Short: "Change a job", Args: exactArgs(1), ValidArgsFunction: c.names,
-		Example: "  nanobot cron edit 3f2a91bc --cron \"0 9 * * 1-5\"\n  nanobot cron edit 3f2a91bc -m \"Another text\" --catch-up tell",
+		Use:               "edit ID",
+		Short:             "Change a job",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.names,
+		Example:           "  nanobot cron edit 3f2a91bc --cron \"0 9 * * 1-5\"\n  nanobot cron edit 3f2a91bc -m \"Another text\" --catch-up tell",
 		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			change, err := f.change(cmd, j)
 			if err != nil {
@@ -211,8 +220,12 @@ func (f *jobFlags) change(cmd *cobra.Command, j *jobs) (c schedule.Change, err e
 
 func (c *cronCommand) removeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a job", Args: exactArgs(1), ValidArgsFunction: c.names,
-		Example: "  nanobot cron remove 3f2a91bc",
+		Use:               "remove ID",
+		Aliases:           []string{"rm"},
+		Short:             "Delete a job",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.names,
+		Example:           "  nanobot cron remove 3f2a91bc",
 		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			removed, err := j.Remove(cmd.Context(), job.ID)
 			if err != nil {
@@ -268,7 +281,10 @@ func (c *cronCommand) disable(ctx context.Context, j *jobs, job *schedule.Job) e
 func (c *cronCommand) runCommand() *cobra.Command {
 	var force, wait bool
 	cmd := &cobra.Command{
-		Use: "run ID", Short: "Run a job now, in addition to its schedule", Args: exactArgs(1), ValidArgsFunction: c.names,
+		Use:               "run ID",
+		Short:             "Run a job now, in addition to its schedule",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.names,
 		Long: `Run a job now, in addition to its schedule. The gateway runs it and delivers the
 result to where the job would deliver it. Without a gateway the job is not started.`,
 		Example: "  nanobot cron run 3f2a91bc\n  nanobot cron run 3f2a91bc --wait",

@@ -101,7 +101,7 @@ func failing(ask asker) asker {
 	}
 }
 
-// exitCode is the code that tells a script what kind of error ended us.
+// exitCode returns the code that tells a script what kind of error ended us.
 func exitCode(err error) int {
 	if f, ok := errors.AsType[failure](err); ok {
 		return f.code
@@ -142,7 +142,7 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// kindCode is the exit code of a failed model call.
+// kindCode returns the exit code of a failed model call.
 func kindCode(k llm.Kind) int {
 	switch k {
 	case llm.Auth, llm.Permission, llm.Billing:
@@ -155,7 +155,7 @@ func kindCode(k llm.Kind) int {
 	return exitFailure
 }
 
-// describe is the text of an error for a person.
+// describe returns the text of an error for a person.
 func describe(err error) string {
 	if errors.Is(err, nanobot.ErrStopped) || errors.Is(err, context.Canceled) {
 		return "stopped before the answer was complete"
@@ -177,7 +177,7 @@ func describe(err error) string {
 	return err.Error()
 }
 
-// pathOf is the file that an error is about; "" is none.
+// pathOf returns the file that an error is about; "" is none.
 func pathOf(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Path

@@ -20,7 +20,7 @@ type folders struct {
 	home *home
 }
 
-// here is the folder that nanobot agent, started as this command, works in; "" is the
+// here returns the folder that nanobot agent, started as this command, works in; "" is the
 // workspace. The note says why it is not the folder of the start.
 func (f *folders) here(ctx context.Context) (folder, note string) {
 	l, ws, err := f.home.inUse()

@@ -86,10 +86,15 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 	return cmd
 }
 
-// options are those of a gateway in this process.
+// options returns those of a gateway in this process.
 func (c *gatewayCommand) options(l *config.Loaded, f gatewayFlags, log *slog.Logger) gateway.Options {
 	o := gateway.Options{Options: app.Options{
-		Config: c.home.options(), Workspace: c.home.workspace, Env: c.Env, Version: nanobot.Version(), Log: log, Now: c.Now,
+		Config:    c.home.options(),
+		Workspace: c.home.workspace,
+		Env:       c.Env,
+		Version:   nanobot.Version(),
+		Log:       log,
+		Now:       c.Now,
 	}}
 	if f.host != "" || f.port >= 0 {
 		host, port := l.Config.Gateway.Host, l.Config.Gateway.Port
@@ -137,7 +142,7 @@ func (c *gatewayCommand) run(ctx context.Context, f gatewayFlags) error {
 	g, err := gateway.New(ctx, o)
 	if err != nil {
 		if !f.dryRun { // who says why it cannot start has not crashed
-			_ = crashes.TakeBack(begun) // without it channels may stay off for two minutes
+			_ = crashes.Remove(begun) // without it channels may stay off for two minutes
 		}
 		return err
 	}
@@ -166,9 +171,9 @@ func (c *gatewayCommand) run(ctx context.Context, f gatewayFlags) error {
 		go daemon.ReleaseWhenQuiet(ctx, g.DropCaches)
 	})
 	_ = os.Remove(file) // before the next one describes itself; whoever finds it sees that we are gone
-	_ = notify.Tell("STOPPING=1")
+	_ = notify.Send("STOPPING=1")
 	log.InfoContext(ctx, "gateway ended", "pid", self.PID, "err", err)
-	if e := crashes.End(); e != nil {
+	if e := crashes.Clear(); e != nil {
 		log.WarnContext(ctx, "count starts", "err", e)
 	}
 	if errors.Is(err, gateway.ErrRestart) {
@@ -226,7 +231,10 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *gateway.Gatew
 
 func describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFlags) daemon.Instance {
 	self := daemon.Self()
-	self.Started, self.Workspace, self.Config, self.Version = time.Now(), g.Workspace(), l.File, nanobot.Version()
+	self.Started = time.Now()
+	self.Workspace = g.Workspace()
+	self.Config = l.File
+	self.Version = nanobot.Version()
 	self.Mode, self.Log = f.mode, gateway.LogFile(l)
 	if a := g.Addr(); a != nil {
 		self.Address = a.String()

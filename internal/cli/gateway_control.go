@@ -139,7 +139,9 @@ func answers(ctx context.Context, l *config.Loaded, pid int) (address string, ok
 func (c *gatewayCommand) stopCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "stop", Short: "Stop the gateway", Args: noArgs,
+		Use:   "stop",
+		Short: "Stop the gateway",
+		Args:  noArgs,
 		Long: `stop lets running turns finish. The next start continues turns that did not
 finish in time: no message is lost.`,
 		Example: "  nanobot gateway stop\n  nanobot gateway stop --timeout 5s",
@@ -214,7 +216,9 @@ func (c *gatewayCommand) restartCommand(f *gatewayFlags) *cobra.Command {
 
 func (c *gatewayCommand) reloadCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "reload", Short: "Reload the configuration", Args: noArgs,
+		Use:     "reload",
+		Short:   "Reload the configuration",
+		Args:    noArgs,
 		Example: "  nanobot gateway reload",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := c.home.lenient()
@@ -346,7 +350,9 @@ func (c *gatewayCommand) logsCommand() *cobra.Command {
 	var lines int
 	var session string
 	cmd := &cobra.Command{
-		Use: "logs", Short: "Show the gateway's log", Args: noArgs,
+		Use:     "logs",
+		Short:   "Show the gateway's log",
+		Args:    noArgs,
 		Example: "  nanobot gateway logs\n  nanobot gateway logs -f\n  nanobot gateway logs -n 500 --session telegram:42",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := c.home.lenient()

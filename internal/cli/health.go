@@ -54,7 +54,7 @@ monitoring.`,
 	return cmd
 }
 
-// reachable is an address to connect to for one that is listened on.
+// reachable returns an address to connect to for one that is listened on.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

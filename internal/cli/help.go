@@ -57,7 +57,9 @@ func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use: "help [command]", Short: "Show help for a command", Example: "  nanobot help agent\n  nanobot help config set",
+		Use:     "help [command]",
+		Short:   "Show help for a command",
+		Example: "  nanobot help agent\n  nanobot help config set",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			at, _, err := root.Find(args)
 			if err != nil {

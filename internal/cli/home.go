@@ -191,7 +191,7 @@ func (h *home) completePresets(_ *cobra.Command, args []string, typed string) ([
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// findGateway is the gateway that runs with our configuration.
+// findGateway returns the gateway that runs with our configuration.
 func (h *home) findGateway() (daemon.Instance, error) {
 	l, err := h.lenient()
 	if err != nil {
@@ -207,7 +207,7 @@ func (h *home) findGateway() (daemon.Instance, error) {
 	return i, err
 }
 
-// runningGateway is the gateway of our configuration, which may be broken by
+// runningGateway returns the gateway of our configuration, which may be broken by
 // now: the gateway goes on with the one before.
 func (h *home) runningGateway() (daemon.Instance, error) {
 	file, err := h.file()

@@ -62,7 +62,10 @@ type keyJSON struct {
 func (c *keysCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List stored keys and where they are, without their values", Args: noArgs,
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List stored keys and where they are, without their values",
+		Args:    noArgs,
 		Example: "  nanobot keys list\n  nanobot keys list --json",
 		RunE: func(*cobra.Command, []string) error {
 			ring, err := c.open()
@@ -97,7 +100,9 @@ func (c *keysCommand) listCommand() *cobra.Command {
 func (c *keysCommand) setCommand() *cobra.Command {
 	var setting string
 	cmd := &cobra.Command{
-		Use: "set NAME", Short: "Store a key, from a hidden prompt or standard input", Args: exactArgs(1),
+		Use:   "set NAME",
+		Short: "Store a key, from a hidden prompt or standard input",
+		Args:  exactArgs(1),
 		Example: `  nanobot keys set anthropic --for providers.anthropic.apiKey
   pass show openai | nanobot keys set openai`,
 		RunE: func(cmd *cobra.Command, args []string) error {

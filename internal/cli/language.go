@@ -14,10 +14,10 @@ import (
 // help is asked for by cobra, which knows nothing but the command.
 const languageNote = "language"
 
-// languageOf is the language of whoever called a command.
+// languageOf returns the language of whoever called a command.
 func languageOf(cmd *cobra.Command) string { return cmd.Root().Annotations[languageNote] }
 
-// words is a sentence of the catalogue in the language of whoever called a command.
+// words returns a sentence of the catalogue in the language of whoever called a command.
 func words(cmd *cobra.Command, english string, args ...any) string {
 	return phrase.In(languageOf(cmd), english, args...)
 }
@@ -34,7 +34,7 @@ func speak(root *cobra.Command, language string) {
 // resized.
 const helpWidth = 80
 
-// broken is a text with its lines broken for a terminal. English texts are written so.
+// broken returns a text with its lines broken for a terminal. English texts are written so.
 func broken(text string) string {
 	var rows []string
 	for line := range strings.SplitSeq(text, "\n") {

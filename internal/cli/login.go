@@ -15,7 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-// signinCommands are the parts of the provider command that deal with sign-ins.
+// signinCommands returns the parts of the provider command that deal with sign-ins.
 func (c *providerCommand) signinCommands() []*cobra.Command {
 	return []*cobra.Command{c.loginCommand(), c.logoutCommand(), c.statusCommand()}
 }
@@ -58,7 +58,9 @@ automatically.`, strings.Join(signin.Names(), ", ")),
 
 func (c *providerCommand) logoutCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "logout NAME", Short: "Sign out of a provider", Args: exactArgs(1),
+		Use:               "logout NAME",
+		Short:             "Sign out of a provider",
+		Args:              exactArgs(1),
 		Long:              "logout removes the sign-in from this machine. It does not notify the provider; use\nthe provider's account page to end sign-ins everywhere.",
 		Example:           "  nanobot provider logout openai-codex",
 		ValidArgsFunction: signinNames,
@@ -98,7 +100,9 @@ type signinState struct {
 func (c *providerCommand) statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show where you are signed in", Args: noArgs,
+		Use:     "status",
+		Short:   "Show where you are signed in",
+		Args:    noArgs,
 		Long:    "status lists the providers that use a sign-in instead of a key. It contacts neither\nthem nor the keyring.",
 		Example: "  nanobot provider status\n  nanobot provider status --json",
 		RunE: func(*cobra.Command, []string) error {
@@ -140,7 +144,7 @@ func (c *providerCommand) states(loaded *config.Loaded) ([]signinState, error) {
 	return states, nil
 }
 
-// about is the state of a sign-in in a line.
+// about returns the state of a sign-in in a line.
 func (s signinState) about() phrase.Sentence {
 	switch {
 	case s.Problem != "":

@@ -39,7 +39,8 @@ type mcpAddFlags struct {
 func (c *mcpCommand) addCommand() *cobra.Command {
 	var f mcpAddFlags
 	cmd := &cobra.Command{
-		Use: "add NAME [flags] URL | add NAME [flags] -- COMMAND [ARGUMENTS]", Short: "Add an MCP server to the configuration",
+		Use:   "add NAME [flags] URL | add NAME [flags] -- COMMAND [ARGUMENTS]",
+		Short: "Add an MCP server to the configuration",
 		Long: `add writes a server to tools.mcpServers. A server is a program that nanobot
 starts, given after --, or an address. The rest of the file stays unchanged.
 

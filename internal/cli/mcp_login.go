@@ -67,8 +67,10 @@ func (c *mcpCommand) login(ctx context.Context, name string, f mcpLoginFlags) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	o := mcp.LoginOptions{
-		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return c.lines(ctx) },
-		Notify: func(text string) { fmt.Fprintln(c.Out, text) },
+		Port:     f.port,
+		ClientID: f.client,
+		Pasted:   func() <-chan string { return c.lines(ctx) },
+		Notify:   func(text string) { fmt.Fprintln(c.Out, text) },
 		ShowAddress: func(address string) {
 			c.say("Open this address in a browser:\n\n  %s\n\n", address)
 			c.say("If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.\n")
@@ -110,7 +112,9 @@ func (c *mcpCommand) loginNote(st mcp.LoginState, now time.Time) string {
 
 func (c *mcpCommand) logoutCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "logout NAME", Short: "Log out of an MCP server", Args: exactArgs(1),
+		Use:               "logout NAME",
+		Short:             "Log out of an MCP server",
+		Args:              exactArgs(1),
 		Long:              "logout removes the login and the registration from this machine. It does not notify\nthe server; use the server's account page to end logins everywhere.",
 		Example:           "  nanobot mcp logout tracker",
 		ValidArgsFunction: c.names,

@@ -67,7 +67,9 @@ func (c *memoryCommand) showCommand() *cobra.Command {
 	var why, asJSON bool
 	var scope string
 	cmd := &cobra.Command{
-		Use: "show", Short: "Print the memory files and their sources", Args: noArgs,
+		Use:   "show",
+		Short: "Print the memory files and their sources",
+		Args:  noArgs,
 		Long: `show prints the memory files with their sizes, the findings from outside that wait
 for your decision, and the last change. --why shows for each line who said it,
 when and in which conversation. Memories of other people and groups are separate;

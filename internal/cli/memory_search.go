@@ -75,7 +75,14 @@ func (c *memoryCommand) search(ctx context.Context, args []string, f memorySearc
 		return err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	q := search.Query{Text: strings.Join(args, " "), Session: f.session, Scope: f.scope, Everyone: f.everyone, Limit: f.limit, Wait: true}
+	q := search.Query{
+		Text:     strings.Join(args, " "),
+		Session:  f.session,
+		Scope:    f.scope,
+		Everyone: f.everyone,
+		Limit:    f.limit,
+		Wait:     true,
+	}
 	if q.After, err = search.Day(f.after, loc); err != nil {
 		return usageError{fmt.Errorf("--after: %w", err)}
 	}
@@ -85,7 +92,7 @@ func (c *memoryCommand) search(ctx context.Context, args []string, f memorySearc
 	if term.IsTerminal(int(c.Out.Fd())) && c.getenv("NO_COLOR") == "" {
 		q.Open, q.Close = "\x1b[1m", "\x1b[22m"
 	}
-	stop := c.sayWhenSlow(ctx)
+	stop := c.announceIndexing(ctx)
 	res, err := x.Search(ctx, q)
 	stop()
 	if errors.Is(err, search.ErrEmpty) {
@@ -103,8 +110,8 @@ func (c *memoryCommand) search(ctx context.Context, args []string, f memorySearc
 	})
 }
 
-// sayWhenSlow tells that the index is being made when that takes a while.
-func (c *memoryCommand) sayWhenSlow(ctx context.Context) (stop func()) {
+// announceIndexing reports that the index is being made, when that takes a while.
+func (c *memoryCommand) announceIndexing(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

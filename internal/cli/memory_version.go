@@ -22,7 +22,9 @@ func (c *memoryCommand) logCommand() *cobra.Command {
 	var n int
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "log", Short: "List changes of the memory files, newest first", Args: noArgs,
+		Use:     "log",
+		Short:   "List changes of the memory files, newest first",
+		Args:    noArgs,
 		Example: "  nanobot memory log\n  nanobot memory log -n 100\n  nanobot memory log --json | jq -r '.[].id'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if n <= 0 {

@@ -35,7 +35,10 @@ func (c *modelsCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	var filter string
 	cmd := &cobra.Command{
-		Use: "list [PROVIDER]", Aliases: []string{"ls"}, Short: "List the models of a provider", Args: atMost(1),
+		Use:     "list [PROVIDER]",
+		Aliases: []string{"ls"},
+		Short:   "List the models of a provider",
+		Args:    atMost(1),
 		Long: `list requests the models of a provider. Without a name it asks every configured
 provider and looks for model servers on this machine. The context window is the
 one that the provider reports; for a server on this machine, the one in use.`,

@@ -92,7 +92,10 @@ func (c *pluginsCommand) command() *cobra.Command {
 		Example: "  nanobot plugins list\n  nanobot plugins enable telegram",
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "list", Short: "List the channels and whether they are enabled", Args: noArgs, Example: "  nanobot plugins list",
+		Use:     "list",
+		Short:   "List the channels and whether they are enabled",
+		Args:    noArgs,
+		Example: "  nanobot plugins list",
 		RunE: func(*cobra.Command, []string) error {
 			loaded, err := c.home.load()
 			if err != nil {

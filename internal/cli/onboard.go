@@ -79,7 +79,7 @@ func (c *onboardCommand) firstContact(cmd *cobra.Command) error {
 	}
 	models := provider.New(c.home.providerOptions(loaded))
 	if !models.Configured() {
-		_, err := models.Settle(cmd.Context())
+		_, err := models.SelectDefault(cmd.Context())
 		if !loaded.Exists || err == nil && models.Info().Demo {
 			return c.run(cmd.Context(), onboardFlags{})
 		}

@@ -335,7 +335,7 @@ func looking(t *testing.T, address string, env ...string) (*setup, *printed) {
 		t.Fatal(err)
 	}
 	s := c.onboard(c.agent()).newSetup(loaded, onboardFlags{})
-	s.look = time.Minute // of a busy machine
+	s.surveyTime = time.Minute // of a busy machine
 	return s, out
 }
 
@@ -355,7 +355,7 @@ func TestSetupShowsWhatWasFound(t *testing.T) {
 	t.Cleanup(srv.Close)
 	address := strings.TrimPrefix(srv.URL, "http://")
 	s, out := looking(t, address, "ANTHROPIC_API_KEY=sk-ant-x", "MINIMAX_API_KEY=m")
-	found := s.lookAround(t.Context())
+	found := s.survey(t.Context())
 	m := s.providerMenu(found)
 	m.show(out, 100)
 	for _, want := range []string{
@@ -407,8 +407,8 @@ func TestSetupSurvivesHostileServers(t *testing.T) {
 			srv := httptest.NewServer(serve)
 			t.Cleanup(srv.Close)
 			s, _ := looking(t, strings.TrimPrefix(srv.URL, "http://"))
-			s.look = time.Second
-			for _, d := range s.lookAround(t.Context()) {
+			s.surveyTime = time.Second
+			for _, d := range s.survey(t.Context()) {
 				if d.Base == srv.URL+"/v1" {
 					t.Errorf("it is offered: %s", d.about)
 				}

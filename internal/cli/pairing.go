@@ -46,7 +46,10 @@ func (c *pairingCommand) open() (*access.Book, error) {
 func (c *pairingCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List waiting and paired people", Args: noArgs,
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List waiting and paired people",
+		Args:    noArgs,
 		Example: "  nanobot pairing list\n  nanobot pairing list --json",
 		RunE: func(*cobra.Command, []string) error {
 			p, err := c.open()

@@ -39,7 +39,10 @@ and which provider is selected for a model.`,
 func (c *providerCommand) listCommand() *cobra.Command {
 	var asJSON, ready bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List providers, where their keys come from and their addresses", Args: noArgs,
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List providers, where their keys come from and their addresses",
+		Args:    noArgs,
 		Long: `list shows all known providers and your own endpoints, configured ones first. To
 add another OpenAI-compatible endpoint, give it a name and an address with
 nanobot config set providers.NAME.apiBase URL.`,
@@ -178,9 +181,18 @@ receives. It makes no requests.`,
 				choice.KeySource = ""
 			}
 			e := choiceJSON{
-				Model: in.Model, Provider: choice.Name, Display: choice.Row.Display, Step: choice.Step, Why: choice.Why, KeySource: choice.KeySource,
-				SignIn: choice.Row.Auth != "", Base: choice.Base, Wires: choice.Wires(effort), WireModel: choice.WireModel,
-				Window: windowOf(loaded, choice.WireModel), Warnings: choice.Warnings,
+				Model:     in.Model,
+				Provider:  choice.Name,
+				Display:   choice.Row.Display,
+				Step:      choice.Step,
+				Why:       choice.Why,
+				KeySource: choice.KeySource,
+				SignIn:    choice.Row.Auth != "",
+				Base:      choice.Base,
+				Wires:     choice.Wires(effort),
+				WireModel: choice.WireModel,
+				Window:    windowOf(loaded, choice.WireModel),
+				Warnings:  choice.Warnings,
 			}
 			err = c.show(asJSON, e, func() error {
 				c.printChoice(e)
@@ -195,7 +207,7 @@ receives. It makes no requests.`,
 	return cmd
 }
 
-// withKeys is the choice as if every key of the environment were set.
+// withKeys returns the choice as if every key of the environment were set.
 func withKeys(in catalog.MatchInput) catalog.MatchInput {
 	getenv := in.Getenv
 	in.Getenv = func(name string) string {
@@ -207,7 +219,7 @@ func withKeys(in catalog.MatchInput) catalog.MatchInput {
 	return in
 }
 
-// windowOf is the context window that is known of a model.
+// windowOf returns the context window that is known of a model.
 func windowOf(loaded *config.Loaded, model string) int {
 	return provider.OpenFacts(loaded).Of(model).Window
 }

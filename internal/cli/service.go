@@ -53,7 +53,9 @@ that it starts automatically and restarts after a crash.`,
 
 func (c *serviceCommand) installCommand(f *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "install", Short: "Install the service and start it", Args: noArgs,
+		Use:   "install",
+		Short: "Install the service and start it",
+		Args:  noArgs,
 		Long: `install writes the service file, enables the service and starts it. Run it again to
 update an existing service, for example after you moved the program. The service
 does not see the variables of your shell: store keys in the configuration.`,
@@ -190,6 +192,12 @@ func (c *serviceCommand) uninstall(ctx context.Context, m daemon.Manager, f serv
 // unit describes the gateway as a service.
 func (c *serviceCommand) unit(m daemon.Manager, f serviceFlags) (daemon.Service, *config.Loaded, error) {
 	return gateway.ServiceUnit(m, gateway.UnitOptions{
-		Config: c.home.options(), Workspace: c.home.workspace, User: f.user, Log: f.name + ".launchd", Port: f.port, Host: f.host, Env: c.Env,
+		Config:    c.home.options(),
+		Workspace: c.home.workspace,
+		User:      f.user,
+		Log:       f.name + ".launchd",
+		Port:      f.port,
+		Host:      f.host,
+		Env:       c.Env,
 	})
 }

@@ -146,7 +146,9 @@ func (c *sessionsCommand) showCommand() *cobra.Command {
 func (c *sessionsCommand) exportCommand() *cobra.Command {
 	var format, out string
 	cmd := &cobra.Command{
-		Use: "export SESSION", Short: "Write a conversation as JSONL or Markdown", Args: exactArgs(1),
+		Use:   "export SESSION",
+		Short: "Write a conversation as JSONL or Markdown",
+		Args:  exactArgs(1),
 		Long: `export writes a conversation to standard output or a file. The format jsonl
 contains everything, and older versions can read it; md is for people.`,
 		Example:           "  nanobot sessions export direct > chat.jsonl\n  nanobot sessions export direct --format md -o chat.md",
@@ -194,7 +196,9 @@ func (c *sessionsCommand) export(name string, write func(io.Writer) error) error
 
 func (c *sessionsCommand) removeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm SESSION...", Aliases: []string{"remove"}, Short: "Move conversations to the archive",
+		Use:               "rm SESSION...",
+		Aliases:           []string{"remove"},
+		Short:             "Move conversations to the archive",
 		Long:              "rm removes conversations from the list. It moves their files to the archive folder\nof the sessions and does not delete them.",
 		Example:           "  nanobot sessions rm old-project\n  nanobot sessions rm cli:a cli:b",
 		ValidArgsFunction: c.names,

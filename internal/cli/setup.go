@@ -27,10 +27,10 @@ import (
 type setup struct {
 	*console
 	setupAnswers
-	signins *signins
-	prompt  *prompter
-	flags   onboardFlags  // answers of the command line; each is used once
-	look    time.Duration // how long servers on this machine are waited for, before the first menu
+	signins    *signins
+	prompt     *prompter
+	flags      onboardFlags  // answers of the command line; each is used once
+	surveyTime time.Duration // how long servers on this machine are waited for, before the first menu
 
 	trialTime time.Duration // how long the test call may take
 
@@ -46,7 +46,7 @@ func (c *onboardCommand) newSetup(loaded *config.Loaded, f onboardFlags) *setup 
 		signins:      c.signins,
 		prompt:       c.prompter(),
 		flags:        f,
-		look:         2 * time.Second,
+		surveyTime:   2 * time.Second,
 		trialTime:    trialTime,
 	}
 	s.prompt.mark = c.getenv("TERM") != "dumb"
@@ -154,7 +154,7 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 	if name := consume(&s.flags.provider); name != "" {
 		return onward, s.choose(name)
 	}
-	found := s.lookAround(ctx)
+	found := s.survey(ctx)
 	m := s.providerMenu(found)
 	m.show(s.Out, s.prompt.width())
 	if len(found) > 0 {
@@ -246,7 +246,10 @@ func (s *setup) chooseAddress(context.Context) (move, error) {
 		return onward, checkAddress(given)
 	}
 	configured := s.loaded.Config.Providers[s.block].APIBase != ""
-	if !s.row.Direct && !s.row.Local || s.served || configured || s.row.Wire == catalog.BedrockWire {
+	switch {
+	case !s.row.Direct && !s.row.Local, s.row.Wire == catalog.BedrockWire:
+		return passed, nil // the address is known, or made of the region
+	case s.served, configured:
 		return passed, nil
 	}
 	if s.row.BaseURL != "" {
@@ -407,7 +410,7 @@ func consume(flag *string) string {
 	return v
 }
 
-// sentence is an error as a sentence in the user's language.
+// sentence returns an error as a sentence in the user's language.
 func (s *setup) sentence(err error) string { return capital(s.known(err.Error())) }
 
 func capital(s string) string {

@@ -32,10 +32,10 @@ type discovery struct {
 	about  string
 }
 
-// lookAround finds keys in the environment and in the configuration, sign-ins,
+// survey finds keys in the environment and in the configuration, sign-ins,
 // and servers on this machine with their models.
-func (s *setup) lookAround(ctx context.Context) []discovery {
-	ctx, cancel := context.WithTimeout(ctx, s.look)
+func (s *setup) survey(ctx context.Context) []discovery {
+	ctx, cancel := context.WithTimeout(ctx, s.surveyTime)
 	defer cancel()
 	list, err := provider.Survey(ctx, s.home.providerOptions(s.loaded))
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *setup) chooseModel(ctx context.Context) (move, error) {
 	}
 }
 
-// usualModel is the one to use when no other is named.
+// usualModel returns the one to use when no other is named.
 func (s *setup) usualModel() string {
 	if s.row.Auth != "" {
 		if a, err := s.signins.account(s.loaded, s.row.Name); err == nil {
@@ -266,7 +266,7 @@ func (s *setup) modelMenu(offers []catalog.Offer, prices *ledger.Prices) *menu {
 	return newMenu(items, modelPage, modelPage, s.language)
 }
 
-// tokens is a window in short: 128k, 1M.
+// tokens returns a window in short: 128k, 1M.
 func tokens(n int) string {
 	switch {
 	case n <= 0:
@@ -294,16 +294,16 @@ func (s *setup) try(ctx context.Context, l *config.Loaded) (*trial.Trial, error)
 	if err != nil {
 		return nil, err
 	}
-	stopTelling := s.tellSlow(ctx)
+	stopTelling := s.announceDelay(ctx)
 	t.Hello(ctx)
 	stopTelling()
 	provider.SuggestModels(ctx, l, t)
 	return t, t.Err()
 }
 
-// tellSlow says after a while that the model has not answered yet. The returned func
+// announceDelay reports after a while that the model has not answered yet. The returned func
 // ends that and waits for it.
-func (s *setup) tellSlow(ctx context.Context) (stop func()) {
+func (s *setup) announceDelay(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
 	waiting.Go(func() {

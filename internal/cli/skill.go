@@ -92,7 +92,10 @@ func (c *skillCommand) names(_ *cobra.Command, args []string, typed string) ([]s
 func (c *skillCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List skills with their source and missing requirements", Args: noArgs,
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List skills with their source and missing requirements",
+		Args:    noArgs,
 		Example: "  nanobot skill list\n  nanobot skill list --json | jq -r '.[] | select(.available) | .name'",
 		RunE: func(*cobra.Command, []string) error {
 			s, err := c.open()
@@ -123,8 +126,11 @@ func (c *skillCommand) listCommand() *cobra.Command {
 func (c *skillCommand) showCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show a skill as the model reads it", Args: exactArgs(1), ValidArgsFunction: c.names,
-		Example: "  nanobot skill show weather\n  nanobot skill show weather --json",
+		Use:               "show NAME",
+		Short:             "Show a skill as the model reads it",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.names,
+		Example:           "  nanobot skill show weather\n  nanobot skill show weather --json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := c.open()
 			if err != nil {
@@ -156,7 +162,9 @@ func (c *skillCommand) showCommand() *cobra.Command {
 func (c *skillCommand) initCommand() *cobra.Command {
 	var description string
 	cmd := &cobra.Command{
-		Use: "init NAME", Short: "Create a skill in the workspace", Args: exactArgs(1),
+		Use:   "init NAME",
+		Short: "Create a skill in the workspace",
+		Args:  exactArgs(1),
 		Long: `init creates skills/NAME/SKILL.md in the workspace from a template. NAME consists of
 lower-case letters and digits with single hyphens.`,
 		Example: "  nanobot skill init release-notes\n  nanobot skill init rotate-logs --description \"Rotate and compress old logs\"",
@@ -180,7 +188,10 @@ lower-case letters and digits with single hyphens.`,
 func (c *skillCommand) validateCommand() *cobra.Command {
 	var asJSON, strict bool
 	cmd := &cobra.Command{
-		Use: "validate PATH|NAME", Short: "Check a skill and list problems by line", Args: exactArgs(1), ValidArgsFunction: c.names,
+		Use:               "validate PATH|NAME",
+		Short:             "Check a skill and list problems by line",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.names,
 		Long: `validate checks a folder, an archive, or a skill by its name. It exits with 1 on
 errors; a warning means that the skill works, but perhaps not as intended.`,
 		Example: "  nanobot skill validate release-notes\n  nanobot skill validate ./my-skill --strict\n  nanobot skill validate download.zip --json",
@@ -242,7 +253,9 @@ func (c *skillCommand) validate(arg string) ([]skill.Problem, error) {
 func (c *skillCommand) packCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use: "pack DIR", Short: "Pack a skill into one file", Args: exactArgs(1),
+		Use:   "pack DIR",
+		Short: "Pack a skill into one file",
+		Args:  exactArgs(1),
 		Long: `pack writes the folder of a skill to NAME.skill, a zip archive. Identical files
 give identical archives. It does not pack a skill with errors.`,
 		Example: "  nanobot skill pack ~/.nanobot/workspace/skills/release-notes\n  nanobot skill pack ./my-skill -o /tmp/my-skill.zip",
@@ -289,7 +302,9 @@ func (c *skillCommand) printInvalid(err error) error {
 func (c *skillCommand) installCommand() *cobra.Command {
 	var force, always bool
 	cmd := &cobra.Command{
-		Use: "install FILE|DIR", Short: "Install a skill into the workspace", Args: exactArgs(1),
+		Use:   "install FILE|DIR",
+		Short: "Install a skill into the workspace",
+		Args:  exactArgs(1),
 		Long: `install takes a .skill, .zip or .tar.gz file, or a folder. It refuses links, paths
 outside the archive, names that differ only in case, and more than 5,000 files
 or 10 MiB. The skill is labelled as third-party for the model, and the agent's tools
@@ -326,7 +341,11 @@ cannot change it. Read it before you install it: the agent will follow it.`,
 func (c *skillCommand) removeCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"rm", "uninstall"}, Short: "Remove a skill from the workspace", Args: exactArgs(1), ValidArgsFunction: c.names,
+		Use:               "remove NAME",
+		Aliases:           []string{"rm", "uninstall"},
+		Short:             "Remove a skill from the workspace",
+		Args:              exactArgs(1),
+		ValidArgsFunction: c.names,
 		Long: `remove deletes the folder of an installed skill. To remove a skill that was written
 in the workspace, use --force. To disable built-in skills, use the setting
 agents.defaults.disabledSkills.`,

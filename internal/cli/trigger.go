@@ -74,7 +74,9 @@ The message waits in the data folder until the gateway accepts it.`,
 func (c *triggerCommand) addCommand() *cobra.Command {
 	var channel, to string
 	cmd := &cobra.Command{
-		Use: "add NAME", Short: "Create a trigger for a chat", Args: exactArgs(1),
+		Use:     "add NAME",
+		Short:   "Create a trigger for a chat",
+		Args:    exactArgs(1),
 		Example: "  nanobot trigger add deploys --channel telegram --to 12345",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if channel == "" || to == "" {
@@ -104,7 +106,10 @@ func (c *triggerCommand) addCommand() *cobra.Command {
 func (c *triggerCommand) listCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the triggers", Args: noArgs, Example: "  nanobot trigger list --json",
+		Use:     "list",
+		Short:   "List the triggers",
+		Args:    noArgs,
+		Example: "  nanobot trigger list --json",
 		RunE: c.stores.withJobs(func(cmd *cobra.Command, _ []string, j *jobs) error {
 			all, err := j.Triggers.List(cmd.Context())
 			if err != nil {
@@ -140,7 +145,11 @@ func (c *triggerCommand) listCommand() *cobra.Command {
 
 func (c *triggerCommand) removeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a trigger", Args: exactArgs(1), Example: "  nanobot trigger remove trg_AB23CD45",
+		Use:     "remove ID",
+		Aliases: []string{"rm"},
+		Short:   "Delete a trigger",
+		Args:    exactArgs(1),
+		Example: "  nanobot trigger remove trg_AB23CD45",
 		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			if err := j.Triggers.Remove(cmd.Context(), args[0]); err != nil {
 				return err
@@ -181,7 +190,10 @@ a trigger also removes its key.`,
 
 func (c *triggerCommand) enableCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "enable ID", Short: "Switch a trigger on", Args: exactArgs(1), Example: "  nanobot trigger enable trg_AB23CD45",
+		Use:     "enable ID",
+		Short:   "Switch a trigger on",
+		Args:    exactArgs(1),
+		Example: "  nanobot trigger enable trg_AB23CD45",
 		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			if err := j.Triggers.Enable(cmd.Context(), args[0], true); err != nil {
 				return err
@@ -194,7 +206,10 @@ func (c *triggerCommand) enableCommand() *cobra.Command {
 
 func (c *triggerCommand) disableCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "disable ID", Short: "Switch a trigger off", Args: exactArgs(1), Example: "  nanobot trigger disable trg_AB23CD45",
+		Use:     "disable ID",
+		Short:   "Switch a trigger off",
+		Args:    exactArgs(1),
+		Example: "  nanobot trigger disable trg_AB23CD45",
 		RunE: c.stores.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			if err := j.Triggers.Enable(cmd.Context(), args[0], false); err != nil {
 				return err

@@ -22,7 +22,8 @@ type trustCommand struct {
 func (c *trustCommand) command() *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
-		Use: "trust [PATH...]", Short: "Trust files that came from outside",
+		Use:   "trust [PATH...]",
+		Short: "Trust files that came from outside",
 		Long: `nanobot records which files of the workspace came from outside: files written by a
 command with network access, files that were cloned or downloaded, and files
 written by a turn after it had read such content. Reading one of them taints a

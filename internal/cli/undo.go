@@ -118,7 +118,7 @@ func (c *undoCommand) run(ctx context.Context, u undoCall) (err error) {
 	return nil
 }
 
-// sessionKey is the key of the conversation that a name means. What a conversation
+// sessionKey returns the key of the conversation that a name means. What a conversation
 // changed can be undone after it was removed.
 func (c *undoCommand) sessionKey(ctx context.Context, record *change.Record, name string) (string, error) {
 	store, err := c.stores.sessions(ctx)
@@ -139,7 +139,7 @@ func (c *undoCommand) sessionKey(ctx context.Context, record *change.Record, nam
 	return "", noSession(name)
 }
 
-// chosenTurn is the turn the user means.
+// chosenTurn returns the turn the user means.
 func chosenTurn(ctx context.Context, store *change.Record, u undoCall) (undo.Turn, error) {
 	if u.turn == "" {
 		t, err := store.Last(ctx, u.session)

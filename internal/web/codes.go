@@ -234,7 +234,7 @@ func named(format string, args []any) (name string, params map[string]any) {
 	return "", nil
 }
 
-// param is a value of a refusal as clients get it: a number, or a text of a
+// param returns a value of a refusal as clients get it: a number, or a text of a
 // moderate length.
 func param(v any) any {
 	switch v.(type) {

@@ -39,12 +39,12 @@ type Desk struct {
 	log     *slog.Logger
 	actions map[string]Action
 	reads   *http.ServeMux
-	taken   map[string]bool // paths of reads
+	paths   map[string]bool // paths of reads
 }
 
 // NewDesk makes a desk. More subjects may follow; see Add.
 func NewDesk(log *slog.Logger, subjects ...Subject) (*Desk, error) {
-	d := &Desk{log: log, actions: map[string]Action{}, reads: http.NewServeMux(), taken: map[string]bool{}}
+	d := &Desk{log: log, actions: map[string]Action{}, reads: http.NewServeMux(), paths: map[string]bool{}}
 	d.reads.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET")
@@ -62,10 +62,10 @@ func (d *Desk) Add(subjects ...Subject) error {
 	for _, s := range subjects {
 		routes := s.Routes()
 		for path, read := range routes.Reads {
-			if d.taken[path] {
+			if d.paths[path] {
 				return fmt.Errorf("two web subjects have the read %q", path)
 			}
-			d.taken[path] = true
+			d.paths[path] = true
 			d.reads.HandleFunc("GET /api/"+path, d.answer(read))
 		}
 		for name, act := range routes.Actions {

@@ -21,7 +21,7 @@ const (
 	TopicDevices     = "devices"
 )
 
-// Topics are all of them.
+// Topics returns all of them.
 func Topics() []string {
 	return []string{
 		TopicSessions, TopicQuestions, TopicAutomations, TopicChannels, TopicPairing, TopicMCP,

@@ -31,10 +31,10 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
 
-// HTTPStatus is the code of the refusal.
+// HTTPStatus returns the code of the refusal.
 func (e *Error) HTTPStatus() int { return e.Status }
 
-// Detail is the name of the refusal and its values, for clients that word it
+// Detail returns the name of the refusal and its values, for clients that word it
 // themselves.
 func (e *Error) Detail() (code string, params map[string]any) { return e.Code, e.Params }
 

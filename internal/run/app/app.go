@@ -197,7 +197,7 @@ func (a *App) settle(ctx context.Context, o Options) error {
 	po := ProviderOptions(a.Config, o)
 	po.Watch = a.figures.Call
 	a.models = provider.New(po)
-	notes, err := a.models.Settle(ctx)
+	notes, err := a.models.SelectDefault(ctx)
 	a.Notes = append(a.Notes, notes...)
 	a.Notes = append(a.Notes, LinkNotes(a.Workspace)...)
 	return err

@@ -65,7 +65,7 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Bytes are those of all files, unpacked.
+// Bytes returns those of all files, unpacked.
 func (m Manifest) Bytes() (n int64) {
 	for _, f := range m.Files {
 		n += f.Size
@@ -83,7 +83,7 @@ const (
 	maxManifest  = 256 << 20
 )
 
-// items are the names in the data folder that are worth keeping, in the
+// items returns the names in the data folder that are worth keeping, in the
 // order in which they are taken. The data folder may hold foreign files, so
 // nothing else is looked at. The configuration and the workspace are taken apart.
 func items(secrets bool) []string {
@@ -108,8 +108,13 @@ func write(ctx context.Context, w io.Writer, o Options) (Manifest, error) {
 	z := gzip.NewWriter(w)
 	b := &backup{o: o, tar: tar.NewWriter(z), ctx: ctx}
 	b.m = Manifest{
-		Format: format, Version: o.Version, Created: o.Now.UTC(), DataDir: o.Config.DataDir, Workspace: o.Workspace, Secrets: o.Secrets,
-		Inside: filepath.Clean(o.Workspace) == datadir.Workspace.In(o.Config.DataDir),
+		Format:    format,
+		Version:   o.Version,
+		Created:   o.Now.UTC(),
+		DataDir:   o.Config.DataDir,
+		Workspace: o.Workspace,
+		Secrets:   o.Secrets,
+		Inside:    filepath.Clean(o.Workspace) == datadir.Workspace.In(o.Config.DataDir),
 	}
 	if info, err := os.Stat(o.Skip); err == nil {
 		b.skip = info
@@ -162,7 +167,7 @@ func (b *backup) write() error {
 	if err != nil {
 		return err
 	}
-	return b.put(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(data)), ModTime: b.o.Now}, bytes.NewReader(data))
+	return b.writeEntry(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(data)), ModTime: b.o.Now}, bytes.NewReader(data))
 }
 
 func (b *backup) left(name, why string) { b.m.Skipped = append(b.m.Skipped, name+": "+why) }
@@ -298,7 +303,7 @@ func (b *backup) folder(name string, d fs.DirEntry) error {
 	return b.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()})
 }
 
-// opened is a file as it was opened; nil if it is gone or cannot be read, which
+// opened returns a file as it was opened; nil if it is gone or cannot be read, which
 // is noted.
 func (b *backup) opened(name string, f *os.File, err error) *os.File {
 	if err == nil {
@@ -346,7 +351,7 @@ func (b *backup) add(h *tar.Header, r io.Reader) error {
 	}
 	sum := sha256.New()
 	p := &padded{r: r, n: h.Size}
-	if err := b.put(h, io.TeeReader(p, sum)); err != nil {
+	if err := b.writeEntry(h, io.TeeReader(p, sum)); err != nil {
 		return fmt.Errorf("%s: %w", h.Name, err)
 	}
 	if p.short {
@@ -356,7 +361,7 @@ func (b *backup) add(h *tar.Header, r io.Reader) error {
 	return nil
 }
 
-func (b *backup) put(h *tar.Header, r io.Reader) error {
+func (b *backup) writeEntry(h *tar.Header, r io.Reader) error {
 	h.Format = tar.FormatPAX
 	h.ModTime = h.ModTime.Truncate(time.Second)
 	if err := b.tar.WriteHeader(h); err != nil {
@@ -404,7 +409,7 @@ func folderBytes(dir string) (n int64) {
 	return n
 }
 
-// sortedNames are the top-level parts of a backup, for people.
+// sortedNames returns the top-level parts of a backup, for people.
 func (m Manifest) sortedNames() []string {
 	var names []string
 	for _, f := range m.Files {
@@ -416,7 +421,7 @@ func (m Manifest) sortedNames() []string {
 	return names
 }
 
-// top is the part of a backup that is put in place as a whole.
+// top returns the part of a backup that is put in place as a whole.
 func top(name string) string {
 	parts := strings.SplitN(name, "/", 4)
 	switch {

@@ -46,7 +46,7 @@ func (b *Backup) mark(moves []move, stamp string) error {
 		return nil // the records that are there stay
 	}
 	staging := moves[i].staging(stamp)
-	if err := b.keepRecords(moves[i].to, staging); err != nil {
+	if err := b.copyRecords(moves[i].to, staging); err != nil {
 		return err
 	}
 
@@ -69,9 +69,9 @@ func (b *Backup) mark(moves []move, stamp string) error {
 	return rec.Copied(paths)
 }
 
-// keepRecords copies the records of other folders over those of the backup,
+// copyRecords copies the records of other folders over those of the backup,
 // which are older than the folders.
-func (b *Backup) keepRecords(from, to string) error {
+func (b *Backup) copyRecords(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

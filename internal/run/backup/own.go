@@ -41,7 +41,7 @@ func (b *backup) ownData(root string) (o ownData) {
 	return o
 }
 
-// belowFolder is the way from a folder to a path in it, "." for itself.
+// belowFolder returns the way from a folder to a path in it, "." for itself.
 func belowFolder(folder fs.FileInfo, path string) (string, bool) {
 	below := "."
 	for {

@@ -177,7 +177,14 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	if resolved, err := filepath.EvalSymlinks(data); diskio.Within(data, o.Workspace) || err == nil && diskio.Within(resolved, o.Workspace) {
 		return Restored{}, fmt.Errorf("the workspace %s contains the data folder %s, and neither can be replaced alone; restore to another folder with --to DIR", o.Workspace, data)
 	}
-	r := Restored{Config: o.Config, DataDir: data, Workspace: o.Workspace, Files: len(b.Files), Bytes: b.Bytes(), Blank: b.Blank}
+	r := Restored{
+		Config:    o.Config,
+		DataDir:   data,
+		Workspace: o.Workspace,
+		Files:     len(b.Files),
+		Bytes:     b.Bytes(),
+		Blank:     b.Blank,
+	}
 	moves := b.moves(o, data)
 	for _, m := range moves {
 		if occupied(m.to) {
@@ -229,7 +236,7 @@ func (b *Backup) fits(dir string) error {
 	return nil
 }
 
-// moves are the parts of the backup and where they go.
+// moves returns the parts of the backup and where they go.
 func (b *Backup) moves(o RestoreOptions, data string) []move {
 	var out []move
 	parts := b.sortedNames()
@@ -278,7 +285,7 @@ func (m move) aside(stamp string) string {
 	return filepath.Join(filepath.Dir(m.to), "before-restore-"+stamp, filepath.Base(m.to))
 }
 
-// unused is a stamp that no restore has used: of two within a second, the later
+// unused returns a stamp that no restore has used: of two within a second, the later
 // one gets a number.
 func unused(moves []move, second string) string {
 	taken := func(stamp string) bool {

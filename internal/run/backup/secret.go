@@ -14,7 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/config"
 )
 
-// withoutSecrets is the text of a configuration with empty texts in place of
+// withoutSecrets returns the text of a configuration with empty texts in place of
 // credentials, and the settings where that was done. References such as
 // ${KEY} stay. Comments go, because keys are kept there, too.
 func withoutSecrets(l *config.Loaded, text []byte) ([]byte, []string, error) {

@@ -29,7 +29,7 @@ const (
 // error that is daemon.ErrNotRunning if there is none.
 type Client struct{ dataDir string }
 
-// To is the client of the gateway of a configuration. It connects with the first call.
+// To returns the client of the gateway of a configuration. It connects with the first call.
 func To(l *config.Loaded) Client { return Client{l.DataDir} }
 
 // Status tells how the gateway is.
@@ -42,7 +42,7 @@ func (c Client) Reload(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/reload", nil, nil)
 }
 
-// Restart makes the gateway start anew.
+// Restart makes the gateway start again.
 func (c Client) Restart(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, "/restart", nil, nil)
 }
@@ -52,7 +52,7 @@ func (c Client) Link(ctx context.Context, want WantedLink) (l Link, err error) {
 	return l, c.call(ctx, http.MethodPost, "/web/link", want, &l)
 }
 
-// Devices are the browsers that the gateway knows.
+// Devices returns the browsers that the gateway knows.
 func (c Client) Devices(ctx context.Context) (d Devices, err error) {
 	return d, c.call(ctx, http.MethodGet, "/web/devices", nil, &d)
 }

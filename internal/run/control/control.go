@@ -1,4 +1,4 @@
-// Package control is how commands of the same user talk to a gateway that runs: over
+// Package control connects commands of the same user with a gateway that runs, over
 // a local socket that only this user can open. It has both ends and the form of every
 // call, so that neither spells what the other reads.
 package control

@@ -84,14 +84,20 @@ func (l *logins) begin(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	d := &remoteDialog{out: json.NewEncoder(w), flush: http.NewResponseController(w), answers: make(chan string), cancel: cancel, ended: make(chan struct{})}
-	defer close(d.ended)
+	d := &remoteDialog{
+		out:     json.NewEncoder(w),
+		flush:   http.NewResponseController(w),
+		answers: make(chan string),
+		cancel:  cancel,
+		closed:  make(chan struct{}),
+	}
+	defer close(d.closed)
 	name := r.PathValue("name")
 	former := l.enter(name, d)
 	defer l.leave(name, d)
 	if former != nil { // its person has left, or changed their mind
 		former.cancel()
-		<-former.ended
+		<-former.closed
 	}
 
 	result, err := l.channels.Login(ctx, name, d, in.Force)
@@ -146,7 +152,7 @@ type remoteDialog struct {
 	flush   *http.ResponseController
 	answers chan string
 	cancel  context.CancelFunc
-	ended   chan struct{}
+	closed  chan struct{}
 }
 
 func (d *remoteDialog) send(e loginEvent) {

@@ -5,7 +5,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web/api"
 )
 
-// Report is the status as /readyz tells it.
+// Report returns the status as /readyz tells it.
 func (s *Status) Report() api.Report {
 	var r api.Report
 	add := func(name string, ok, optional bool, detail string) {
@@ -17,7 +17,7 @@ func (s *Status) Report() api.Report {
 		queue = s.Queue.Err.Error()
 	}
 	add("queue", s.Queue.Err == nil, false, queue)
-	add("schedule", s.Wrong.Schedule == "", s.Ready, s.Wrong.Schedule) // a file that has to be mended is no reason to send no clients here
+	add("schedule", s.Wrong.Schedule == "", s.Ready, s.Wrong.Schedule) // a file that has to be mended is not a reason to keep clients away
 	add("model", s.Wrong.Model == "", true, s.Wrong.Model)
 	add("disk", s.Wrong.Disk == "", true, s.Wrong.Disk) // messages that cannot be kept are the queue's matter
 	for _, c := range s.Channels {

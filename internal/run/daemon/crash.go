@@ -30,9 +30,9 @@ func (c Crashes) Begin(now time.Time, within time.Duration) (int, error) {
 	return len(recent), c.write(crashNote{append(recent, now)})
 }
 
-// TakeBack removes the start that Begin noted: the program ended before it did
+// Remove takes back the start that Begin recorded: the program ended before it did
 // anything, and said why. Others stay, since they may be of one that runs.
-func (c Crashes) TakeBack(start time.Time) error {
+func (c Crashes) Remove(start time.Time) error {
 	rest := slices.DeleteFunc(c.read().Starts, start.Equal)
 	if rest == nil {
 		rest = []time.Time{}
@@ -47,14 +47,14 @@ func (c Crashes) read() (note crashNote) {
 	return note
 }
 
-// End says that all is well: the program ended in order, or has run long
+// Clear removes all recorded starts: the program ended in order, or has run long
 // enough.
-func (c Crashes) End() error { return c.write(crashNote{Starts: []time.Time{}}) }
+func (c Crashes) Clear() error { return c.write(crashNote{Starts: []time.Time{}}) }
 
 func (c Crashes) write(n crashNote) error {
 	data, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
-	return putVolatile(c.path, append(data, '\n'))
+	return writeVolatile(c.path, append(data, '\n'))
 }

@@ -165,7 +165,7 @@ func TestNotifier(t *testing.T) {
 	if n.Watchdog() != time.Minute {
 		t.Errorf("watchdog every %s", n.Watchdog())
 	}
-	if err := n.Tell("READY=1"); err != nil {
+	if err := n.Send("READY=1"); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 100)
@@ -173,7 +173,7 @@ func TestNotifier(t *testing.T) {
 	if err != nil || string(buf[:got]) != "READY=1" {
 		t.Errorf("got %q, %v", buf[:got], err)
 	}
-	if err := NewNotifier(func(string) string { return "" }).Tell("READY=1"); err != nil {
+	if err := NewNotifier(func(string) string { return "" }).Send("READY=1"); err != nil {
 		t.Errorf("without a service manager: %v", err)
 	}
 }
@@ -187,7 +187,7 @@ func TestCrashes(t *testing.T) {
 			t.Errorf("start %d: %d, %v", i, n, err)
 		}
 	}
-	if err := c.TakeBack(now.Add(time.Second)); err != nil {
+	if err := c.Remove(now.Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if n, _ := c.Begin(now.Add(3*time.Second), 2*time.Minute); n != 2 {
@@ -199,7 +199,7 @@ func TestCrashes(t *testing.T) {
 	if n, _ := c.Begin(now.Add(time.Hour+time.Second), 2*time.Minute); n != 1 {
 		t.Errorf("after a note that is shorter than the one before: %d", n)
 	}
-	if err := c.End(); err != nil {
+	if err := c.Clear(); err != nil {
 		t.Fatal(err)
 	}
 	if n, _ := c.Begin(now.Add(time.Hour+time.Second), 2*time.Minute); n != 0 {

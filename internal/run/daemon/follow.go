@@ -52,7 +52,7 @@ type logEnd struct {
 	r          *bufio.Reader
 }
 
-// lines are the last n lines there are, of those with the text.
+// lines returns the last n lines there are, of those with the text.
 func (l *logEnd) lines(n int) []string {
 	var last []string
 	for {

@@ -92,7 +92,7 @@ func (m Manager) Uninstall(ctx context.Context) (removed bool, err error) {
 	return true, nil
 }
 
-// ServiceOwner is the user that a service of the machine runs as.
+// ServiceOwner returns the user that a service of the machine runs as.
 func ServiceOwner(name string) (*user.User, error) {
 	if name == "" {
 		return nil, &RequestError{"give the user that the gateway runs as: --user NAME"}

@@ -60,7 +60,7 @@ func (i Instance) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	return putVolatile(path, append(data, '\n'))
+	return writeVolatile(path, append(data, '\n'))
 }
 
 // Find reads a description and makes sure that its program runs. Without one

@@ -18,10 +18,10 @@ import (
 // is full or may not be written, goes to a second place instead, so that a log
 // never stops the program. Safe for concurrent use.
 type LogFile struct {
-	path  string
-	max   int64
-	keep  int
-	spare io.Writer
+	path   string
+	max    int64
+	copies int
+	spare  io.Writer
 
 	mu   sync.Mutex
 	f    *os.File
@@ -31,7 +31,7 @@ type LogFile struct {
 // OpenLog opens or makes a log. Max is its size in bytes, keep how many older
 // ones stay. Spare gets what cannot be written.
 func OpenLog(path string, maxBytes int64, keep int, spare io.Writer) (*LogFile, error) {
-	l := &LogFile{path: path, max: maxBytes, keep: keep, spare: spare}
+	l := &LogFile{path: path, max: maxBytes, copies: keep, spare: spare}
 	if err := diskio.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (l *LogFile) Write(p []byte) (int, error) {
 
 // rotate puts the log aside. If that does not work it just grows.
 func (l *LogFile) rotate() {
-	for i := l.keep - 1; i >= 1; i-- {
+	for i := l.copies - 1; i >= 1; i-- {
 		if err := os.Rename(l.name(i), l.name(i+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -80,7 +80,7 @@ func (l *LogFile) rotate() {
 		_ = l.f.Close() // every write was checked
 		l.f = nil
 	}
-	if l.keep > 0 {
+	if l.copies > 0 {
 		_ = os.Rename(l.path, l.name(1)) // else the old one is gone on
 	} else {
 		_ = os.Remove(l.path)

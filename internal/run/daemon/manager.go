@@ -71,7 +71,7 @@ func (m Manager) Label() string {
 	return m.Name
 }
 
-// Path is the file of the service.
+// Path returns the file of the service.
 func (m Manager) Path() string {
 	switch {
 	case m.OS == "darwin" && m.System:
@@ -149,7 +149,7 @@ func (m Manager) domain() string {
 	return "gui/" + strconv.Itoa(m.UID)
 }
 
-// start are the commands that switch the service on. Those that begin with
+// start returns the commands that switch the service on. Those that begin with
 // "-" may fail.
 func (m Manager) start() [][]string {
 	if m.OS == "darwin" {
@@ -165,7 +165,7 @@ func (m Manager) start() [][]string {
 	return [][]string{m.systemctl("daemon-reload"), m.systemctl("enable", unit), m.systemctl("restart", unit)}
 }
 
-// stop are the commands that switch it off.
+// stop returns the commands that switch it off.
 func (m Manager) stop() [][]string {
 	if m.OS == "darwin" {
 		return [][]string{{"launchctl", "bootout", m.domain() + "/" + m.Label()}}
@@ -173,7 +173,7 @@ func (m Manager) stop() [][]string {
 	return [][]string{m.systemctl("disable", "--now", m.Name+".service")}
 }
 
-// forget are the commands that come after the file is gone.
+// forget returns the commands that come after the file is gone.
 func (m Manager) forget() [][]string {
 	if m.OS == "darwin" {
 		return nil
@@ -226,7 +226,7 @@ func (m Manager) output(ctx context.Context, words []string) (string, error) {
 	return said, nil
 }
 
-// managerEnv is the environment with the way to the user's service manager,
+// managerEnv returns the environment with the way to the user's service manager,
 // which is missing where a process became that user without a login.
 func (m Manager) managerEnv() []string {
 	const name = "XDG_RUNTIME_DIR"

@@ -31,8 +31,8 @@ func (n Notifier) Watchdog() time.Duration { return n.every }
 // active reports whether a service manager listens.
 func (n Notifier) active() bool { return n.addr != "" }
 
-// Tell sends a state such as READY=1.
-func (n Notifier) Tell(state string) error {
+// Send passes a state such as READY=1 to the service manager.
+func (n Notifier) Send(state string) error {
 	if n.addr == "" {
 		return nil
 	}

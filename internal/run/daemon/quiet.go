@@ -31,7 +31,7 @@ func ReleaseWhenQuiet(ctx context.Context, unload func()) {
 			return
 		case <-t.C:
 		}
-		rest, sleep := q.look(allocated())
+		rest, sleep := q.check(allocated())
 		if sleep {
 			unload()
 		}
@@ -52,7 +52,7 @@ type quiet struct {
 	idle           int // looks in a row that found nothing done
 }
 
-func (q *quiet) look(now uint64) (rest, sleep bool) {
+func (q *quiet) check(now uint64) (rest, sleep bool) {
 	first := q.seen == 0
 	if q.idle++; now-q.seen >= quietAllocs {
 		q.idle = 0

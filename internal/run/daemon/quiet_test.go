@@ -34,7 +34,7 @@ func TestQuiet(t *testing.T) {
 		{16<<20 + 30, false, false},
 		{16<<20 + 40, false, true}, // asleep again
 	} {
-		rest, sleep := q.look(c.now)
+		rest, sleep := q.check(c.now)
 		if rest != c.rest || sleep != c.sleep {
 			t.Errorf("look %d: rest %v, sleep %v, want %v, %v", i, rest, sleep, c.rest, c.sleep)
 		}

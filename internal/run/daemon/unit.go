@@ -30,7 +30,7 @@ const (
 // left to it. The sandbox looks for it.
 const delegated = "NANOBOT_DELEGATED"
 
-// systemd is the unit file.
+// systemd returns the unit file.
 func (s Service) systemd() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -113,7 +113,7 @@ func unitList(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// launchd is the property list.
+// launchd returns the property list.
 func (s Service) launchd() string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>

@@ -9,14 +9,14 @@ import (
 	"github.com/nanobot-go/nanobot/internal/base/diskio"
 )
 
-// putVolatile writes a file of JSON that is about processes of this boot. It is
+// writeVolatile writes a file of JSON that is about processes of this boot. It is
 // neither synced nor replaced as a whole: after a power loss nothing in it is
 // true any more, and making a file and waiting for the disk is what a start
 // would take longest for. For the same reason the file is not cut first, but
 // filled up with empty lines to its old length; file systems flush one that is
 // cut when it is closed. Readers may find it empty, at its first writing and
 // after a power loss.
-func putVolatile(path string, data []byte) error {
+func writeVolatile(path string, data []byte) error {
 	if err := diskio.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (d *Diagnosis) redactor(env []string) func(string) string {
 	return func(s string) string { return httpsafe.RedactPatterns(r.Redact(s)) }
 }
 
-// tailFile is the end of a log. It reads the last megabytes only.
+// tailFile returns the end of a log. It reads the last megabytes only.
 func tailFile(path string, lines int) ([]byte, error) {
 	const most = 4 << 20
 	f, err := os.Open(path)

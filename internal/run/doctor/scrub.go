@@ -42,9 +42,10 @@ func (i *inspection) sessions(ctx context.Context) {
 		return
 	}
 	i.found(Check{
-		ID: id, Severity: Medium,
-		Detail: fmt.Sprintf("stored conversations contain keys that were typed into chats (%d keys, %d files)", len(keys), places),
-		Fix:    "remove them from the conversations; no copy is kept. Then replace the keys at their providers",
+		ID:       id,
+		Severity: Medium,
+		Detail:   fmt.Sprintf("stored conversations contain keys that were typed into chats (%d keys, %d files)", len(keys), places),
+		Fix:      "remove them from the conversations; no copy is kept. Then replace the keys at their providers",
 		Do: func(ctx context.Context) error {
 			var errs []error
 			for _, path := range logs {
@@ -57,7 +58,7 @@ func (i *inspection) sessions(ctx context.Context) {
 	})
 }
 
-// blank is a text that stands for a key and is as long.
+// blank returns a text that stands for a key and is as long.
 func blank(key string) string {
 	if len(key) < len(httpsafe.TypedKey) {
 		return strings.Repeat("*", len(key))

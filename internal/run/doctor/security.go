@@ -61,7 +61,7 @@ type SecurityReport struct {
 	Notes  []string `json:"notes,omitempty"` // what stays possible by design
 }
 
-// Findings are the checks that found something, worst first.
+// Findings returns the checks that found something, worst first.
 func (r SecurityReport) Findings() []Check {
 	found := slices.DeleteFunc(slices.Clone(r.Checks), func(c Check) bool { return c.Severity == "" })
 	slices.SortStableFunc(found, func(a, b Check) int {
@@ -174,8 +174,9 @@ func (i *inspection) reach() {
 	})
 	i.ok("files.protect", "file tools cannot reach the configuration, credentials and other data of nanobot")
 	home, _ := os.UserHomeDir()
-	wide := i.ws == home || i.ws == filepath.Dir(home) || i.ws == string(filepath.Separator) || diskio.Within(i.l.DataDir, i.ws) && i.ws != i.l.DataDir
-	i.check(wide, "the workspace contains neither your home nor nanobot's data", Check{
+	holdsHome := i.ws == home || i.ws == filepath.Dir(home) || i.ws == string(filepath.Separator)
+	holdsData := i.ws != i.l.DataDir && diskio.Within(i.l.DataDir, i.ws)
+	i.check(holdsHome || holdsData, "the workspace contains neither your home nor nanobot's data", Check{
 		ID: "files.workspace", Severity: High, Detail: "the workspace " + i.ws + " contains your whole home or nanobot's own data",
 		Fix: "set agents.defaults.workspace to a dedicated folder",
 	})

@@ -106,7 +106,7 @@ func providerNames(l *config.Loaded) (wrong []config.Problem) {
 	return wrong
 }
 
-// plain is a name without the differences between its spellings.
+// plain returns a name without the differences between its spellings.
 func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }

@@ -334,7 +334,7 @@ func (d *Diagnosis) logs(id, dir, repair string) {
 	}
 }
 
-// newest are the files below a folder with an ending, the newest first.
+// newest returns the files below a folder with an ending, the newest first.
 func newest(dir, ext string, most int) []string {
 	type stamped struct {
 		path string

@@ -34,7 +34,7 @@ func (w Web) Run(ctx context.Context, network bool, found func(subject.Finding))
 	}
 }
 
-// finding is a symptom for a page.
+// finding returns a symptom for a page.
 func (s Symptom) finding() subject.Finding {
 	f := subject.Finding{ID: s.ID, State: string(s.State), Detail: s.Detail, Fix: s.Fix, Changes: modeChanges(s.Mode)}
 	for _, dir := range s.Make {
@@ -43,7 +43,7 @@ func (s Symptom) finding() subject.Finding {
 	return f
 }
 
-// finding is a check that found something, for a page.
+// finding returns a check that found something, for a page.
 func (c Check) finding() subject.Finding {
 	f := subject.Finding{ID: securityPrefix + c.ID, State: string(Doubt), Detail: c.Detail, Fix: c.Fix}
 	if c.Severity == Critical || c.Severity == High {

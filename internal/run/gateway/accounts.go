@@ -102,14 +102,14 @@ func saveLogin(o config.Options, name string, r chat.Result) (changed bool, err 
 		return false, err
 	}
 	err = config.Edit(path, o.Sections, func(f *config.File) (err error) {
-		changed, err = putLogin(f, name, r)
+		changed, err = setLogin(f, name, r)
 		return err
 	})
 	return changed, err
 }
 
-// putLogin changes the section in the text of the file.
-func putLogin(f *config.File, name string, r chat.Result) (changed bool, err error) {
+// setLogin changes the section in the text of the file.
+func setLogin(f *config.File, name string, r chat.Result) (changed bool, err error) {
 	patch := maps.Clone(r.Patch)
 	if patch == nil {
 		patch = map[string]any{}
@@ -172,7 +172,7 @@ func within(f *config.File, name string, patch map[string]any) (section string, 
 type accounts struct {
 	*deliver.Manager
 	address func(ctx context.Context, r bus.Route) (bus.Route, error)
-	say     func(ctx context.Context, out bus.Outbound) error
+	send    func(ctx context.Context, out bus.Outbound) error
 	file    func() config.Options
 	reload  func(ctx context.Context) error
 }
@@ -183,7 +183,7 @@ func (a *accounts) Send(ctx context.Context, out bus.Outbound) (to bus.Route, er
 	if out.Route, err = a.address(ctx, out.Route); err != nil {
 		return out.Route, err
 	}
-	return out.Route, a.say(ctx, out)
+	return out.Route, a.send(ctx, out)
 }
 
 // Login logs in and writes what that found out into the configuration.

@@ -236,7 +236,7 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 	return wrong, err
 }
 
-// KnownChannel refuses a name that is no channel of ours. A second account has
+// KnownChannel refuses a name that is not a channel of ours. A second account has
 // a name such as telegram.work.
 func KnownChannel(name string) error {
 	kind, _, _ := strings.Cut(name, ".")

@@ -16,7 +16,7 @@ import (
 func InstanceFile(l *config.Loaded) string { return datadir.GatewayFile.In(l.DataDir) }
 
 // LastGood is the configuration of the last start, if it says that it may be
-// used in the place of one that is broken; else nil.
+// used instead of one that is broken; else nil.
 func LastGood(o config.Options) *config.Loaded {
 	path, err := config.Locate(o)
 	if err != nil {

@@ -161,7 +161,7 @@ func (g *Gateway) build(ctx context.Context) (err error) {
 	if g.channels, err = deliver.NewManager(g.channelOptions(loaded)); err != nil {
 		return err
 	}
-	g.accounts = &accounts{Manager: g.channels, address: g.mail.address, say: g.Say, file: g.o.file, reload: g.Reload}
+	g.accounts = &accounts{Manager: g.channels, address: g.mail.address, send: g.Say, file: g.o.file, reload: g.Reload}
 	if err := g.desk.Add(g.subjects()...); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (g *Gateway) lend() {
 		default: // asked for already
 		}
 	}
-	g.o.Deliver, g.o.Elsewhere, g.o.Notify = g.mail.deliver, g.mail.elsewhere, g.mail.tellOwner
+	g.o.Deliver, g.o.Elsewhere, g.o.Notify = g.mail.deliver, g.mail.elsewhere, g.mail.notifyOwner
 	g.o.Link = app.Link{
 		Submit: g.mail.submitOwn, Notify: g.mail.post, Language: g.directory.Language, Deliverable: g.mail.reaches, Blocked: g.mail.blocked,
 		LastRoute: func(context.Context) (bus.Route, bool) { return g.mail.owner.last() },
@@ -218,7 +218,7 @@ func (g *Gateway) lend() {
 	}
 	g.o.Observers.Events = append(slices.Clip(g.o.Observers.Events), func(ev turn.RuntimeEvent) {
 		if ev.Kind == turn.QuestionClosed {
-			g.background.Go(func() { g.asking.keep(ev) })
+			g.background.Go(func() { g.asking.record(ev) })
 		}
 	})
 }
@@ -306,16 +306,16 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 			start(l, g.commands())
 		}
 	}
-	keepTime := use.agent.start(carrying, g.mail)
+	runSchedule := use.agent.start(carrying, g.mail)
 	g.mail.announce(ctx)
 	g.watchConfig(serving)
 	g.reportDisabled(ctx, use.config)
-	keepGood(ctx, use.config, g.log)
+	saveGood(ctx, use.config, g.log)
 	g.channels.AwaitLocal(ctx, localWait)
 	if ready != nil {
 		ready()
 	}
-	keepTime()
+	runSchedule()
 	err := g.supervise(serving)
 	stop()
 	return errors.Join(err, g.shutdown(ctx, stopCarrying, servers, &work))
@@ -329,7 +329,7 @@ func (g *Gateway) shutdown(ctx context.Context, stopDelivery func(), servers []*
 
 	var turnErr error
 	if gen := g.state.snapshot().agent; gen != nil { // nil: a reload was under way
-		turnErr = gen.finishWithin(g.ending)
+		turnErr = gen.shutdownWithin(g.ending)
 	}
 
 	g.carryOut()
@@ -371,7 +371,7 @@ func (g *Gateway) supervise(ctx context.Context) error {
 }
 
 // Close gives back what a gateway holds that never ran.
-func (g *Gateway) Close() error { return errors.Join(g.state.snapshot().agent.finish(), g.close()) }
+func (g *Gateway) Close() error { return errors.Join(g.state.snapshot().agent.shutdown(), g.close()) }
 
 // close gives back what was taken, also by a start that failed.
 func (g *Gateway) close() (err error) {
@@ -405,7 +405,7 @@ func (g *Gateway) Problems() []string {
 	return s.Problems
 }
 
-// Notes are what the user should know about this start.
+// Notes returns what the user should know about this start.
 func (g *Gateway) Notes() []string { return g.notes }
 
 // Current is the agent in use. It waits while one takes over from another, and

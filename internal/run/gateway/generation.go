@@ -128,7 +128,7 @@ type generation struct {
 
 // start makes the agent work through the queue. It returns what makes its
 // schedule run, which no turn waits for.
-func (g *generation) start(ctx context.Context, m *mail) (keepTime func()) {
+func (g *generation) start(ctx context.Context, m *mail) (runSchedule func()) {
 	running, stop := context.WithCancel(ctx)
 	intake, stopIntake := context.WithCancel(running)
 	g.stop, g.intake = stop, stopIntake
@@ -140,7 +140,7 @@ func (g *generation) start(ctx context.Context, m *mail) (keepTime func()) {
 		}
 	})
 	return func() {
-		g.work.Go(func() { g.keepTime(intake, m) })
+		g.work.Go(func() { g.runSchedule(intake, m) })
 	}
 }
 
@@ -148,8 +148,8 @@ func (g *generation) start(ctx context.Context, m *mail) (keepTime func()) {
 // Who mends its file need not do more.
 const scheduleRetry = 30 * time.Second
 
-// keepTime runs the schedule until ctx ends.
-func (g *generation) keepTime(ctx context.Context, m *mail) {
+// runSchedule runs the schedule until ctx ends.
+func (g *generation) runSchedule(ctx context.Context, m *mail) {
 	told := ""
 	for {
 		err := g.app.Schedule.Run(ctx)
@@ -160,7 +160,7 @@ func (g *generation) keepTime(ctx context.Context, m *mail) {
 			told = text
 			g.idle.Store(&text)
 			m.log.ErrorContext(ctx, "the schedule does not run", "err", err)
-			m.tellOwner(ctx, phrase.Later("Scheduled jobs do not run: %v.", err))
+			m.notifyOwner(ctx, phrase.Later("Scheduled jobs do not run: %v.", err))
 		}
 		if wait.For(ctx, scheduleRetry) != nil {
 			return
@@ -168,9 +168,9 @@ func (g *generation) keepTime(ctx context.Context, m *mail) {
 	}
 }
 
-// finish lets running turns end within their grace time and gives everything
+// shutdown lets running turns end within their grace time and gives everything
 // back. What was not finished is still in the queue.
-func (g *generation) finish() error {
+func (g *generation) shutdown() error {
 	if g.stop != nil {
 		g.intake()
 		g.stop()
@@ -182,12 +182,12 @@ func (g *generation) finish() error {
 // leaveWait is how long turns may take to end after they were cancelled.
 const leaveWait = 3 * time.Second
 
-// finishWithin is finish, but once hurry is closed it takes only the grace
+// shutdownWithin is shutdown, but once hurry is closed it waits only the grace
 // time and a little more. A tool that does not listen is left behind then; its
 // message is still in the queue.
-func (g *generation) finishWithin(hurry <-chan struct{}) error {
+func (g *generation) shutdownWithin(hurry <-chan struct{}) error {
 	done := make(chan error, 1)
-	go func() { done <- g.finish() }()
+	go func() { done <- g.shutdown() }()
 	select {
 	case err := <-done:
 		return err

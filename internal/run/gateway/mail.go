@@ -52,7 +52,7 @@ func (m *mail) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
 	if note != "" {
 		out := bus.Outbound{Kind: bus.Message, Route: in.Route, Text: note, Plain: true}
 		if err := m.post(ctx, out); err != nil {
-			m.log.WarnContext(ctx, "tell about a key that was typed", "err", err)
+			m.log.WarnContext(ctx, "cannot tell about a key that was typed", "err", err)
 		}
 	}
 	return clean
@@ -71,7 +71,7 @@ func (m *mail) Submit(ctx context.Context, in bus.Inbound) error {
 	return m.topics.submit(&in, func() error {
 		err := m.queue.Submit(ctx, in)
 		if err == nil {
-			m.owner.note(in)
+			m.owner.record(in)
 		}
 		return err
 	})
@@ -90,7 +90,7 @@ func (m *mail) Complete(ctx context.Context, id string, outs ...bus.Outbound) er
 // Publish implements bus.Outbox.
 func (m *mail) Publish(ctx context.Context, out bus.Outbound) error {
 	err := m.queue.Publish(ctx, out)
-	m.topics.said(&out)
+	m.topics.publishOutbound(&out)
 	return err
 }
 
@@ -115,7 +115,7 @@ func (m *mail) post(ctx context.Context, out bus.Outbound) error {
 	defer cancel()
 	err := m.queue.Publish(ctx, out)
 	if err == nil {
-		m.topics.said(&out)
+		m.topics.publishOutbound(&out)
 	}
 	return err
 }
@@ -162,21 +162,21 @@ func (m *mail) reaches(r bus.Route) error {
 	return errors.New("no terminal is open")
 }
 
-// tellOwner says something to the owner, wherever they were last. The log has
+// notifyOwner sends a sentence to the owner, wherever they were last. The log has
 // it already, so it does not matter if the owner cannot be reached.
-func (m *mail) tellOwner(ctx context.Context, s phrase.Sentence) {
+func (m *mail) notifyOwner(ctx context.Context, s phrase.Sentence) {
 	r, ok := m.owner.last()
 	if !ok {
 		return
 	}
 	out := bus.Outbound{Kind: bus.Message, Route: r, Text: m.secrets.Redact(s.In(m.directory.Language(r.Channel))), Plain: true}
 	if err := m.post(ctx, out); err != nil {
-		m.log.WarnContext(ctx, "tell the owner", "err", err)
+		m.log.WarnContext(ctx, "cannot notify the owner", "err", err)
 	}
 }
 
 // blocked tells that another program has been running the jobs for a while.
 func (m *mail) blocked(ctx context.Context, err error) {
 	m.log.ErrorContext(ctx, "the schedule waits for another program", "err", err)
-	m.tellOwner(ctx, phrase.Later("Scheduled jobs do not run here as long as another program runs them: %v", err))
+	m.notifyOwner(ctx, phrase.Later("Scheduled jobs do not run here as long as another program runs them: %v", err))
 }

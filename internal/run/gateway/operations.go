@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web/subject"
 )
 
-// subjects are what web clients read and change: of the gateway itself, its settings
+// subjects returns what web clients read and change: of the gateway itself, its settings
 // and devices, and of the agent.
 func (g *Gateway) subjects() []web.Subject {
 	log := subject.Log{File: func() string { return LogFile(g.state.config()) }, Secrets: g.secrets}
@@ -87,37 +87,37 @@ func newBackup(ctx context.Context, g *Gateway) (string, error) {
 // logPause is how often pages are told about new lines of the log, at most.
 const logPause = 250 * time.Millisecond
 
-// noted is a log that tells pages of new lines.
-type noted struct {
+// watchedLog is a log that tells pages of new lines.
+type watchedLog struct {
 	slog.Handler
-	tell  func()
-	asked *atomic.Bool // pages will be told
+	notify func()
+	asked  *atomic.Bool // pages will be told
 }
 
 func withNotes(log *slog.Logger, tell func()) *slog.Logger {
-	return slog.New(noted{log.Handler(), tell, &atomic.Bool{}})
+	return slog.New(watchedLog{log.Handler(), tell, &atomic.Bool{}})
 }
 
 // Handle implements slog.Handler. Who writes may hold locks that telling needs.
-func (n noted) Handle(ctx context.Context, r slog.Record) error {
+func (n watchedLog) Handle(ctx context.Context, r slog.Record) error {
 	err := n.Handler.Handle(ctx, r)
 	if n.asked.CompareAndSwap(false, true) {
 		time.AfterFunc(logPause, func() {
 			n.asked.Store(false)
-			n.tell()
+			n.notify()
 		})
 	}
 	return err
 }
 
 // WithAttrs implements slog.Handler.
-func (n noted) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (n watchedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	n.Handler = n.Handler.WithAttrs(attrs)
 	return n
 }
 
 // WithGroup implements slog.Handler.
-func (n noted) WithGroup(name string) slog.Handler {
+func (n watchedLog) WithGroup(name string) slog.Handler {
 	n.Handler = n.Handler.WithGroup(name)
 	return n
 }

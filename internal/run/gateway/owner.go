@@ -26,10 +26,10 @@ type ownerChat struct {
 	work    sync.WaitGroup
 }
 
-// note remembers where a message of the owner came from. If the process is killed,
+// record stores where a message of the owner came from. If the process is killed,
 // jobs of the next one still find the owner: the first chat is on the disk when note
 // returns, another one a moment later.
-func (o *ownerChat) note(in bus.Inbound) {
+func (o *ownerChat) record(in bus.Inbound) {
 	if in.Scope != "" || in.Untrusted || in.Event != "" || !in.Interactive {
 		return
 	}
@@ -110,7 +110,7 @@ func (m *mail) rememberRestart(ctx context.Context, route bus.Route) {
 		_, err = m.state.Put(ctx, string(datadir.Restart), append(data, '\n'), store.Any, true)
 	}
 	if err != nil {
-		m.log.WarnContext(ctx, "remember who asked for the restart", "err", err)
+		m.log.WarnContext(ctx, "cannot save who asked for the restart", "err", err)
 	}
 }
 
@@ -128,6 +128,6 @@ func (m *mail) announce(ctx context.Context) {
 	took := m.now().Sub(r.At).Round(100 * time.Millisecond)
 	err = m.post(ctx, bus.Outbound{Kind: bus.Message, Route: r.Route, ReplyTo: r.Route.MessageID, Text: phrase.In(m.directory.Language(r.Route.Channel), "Restarted in %s.", took), Plain: true})
 	if err != nil {
-		m.log.WarnContext(ctx, "announce the restart", "err", err)
+		m.log.WarnContext(ctx, "cannot announce the restart", "err", err)
 	}
 }

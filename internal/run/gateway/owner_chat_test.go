@@ -17,14 +17,14 @@ func TestOwnerChat(t *testing.T) {
 		alter(&m)
 		return m
 	}
-	o.note(in("owner", func(*bus.Inbound) {}))
+	o.record(in("owner", func(*bus.Inbound) {}))
 	if r, _ := (&ownerChat{state: o.state}).last(); r.ChatID != "owner" {
 		t.Errorf("after a kill the owner is looked for at %+v", r)
 	}
-	o.note(in("guest", func(m *bus.Inbound) { m.Scope = "x:guest/1" }))
-	o.note(in("mail", func(m *bus.Inbound) { m.Untrusted = true }))
-	o.note(in("job", func(m *bus.Inbound) { m.Event = "cron" }))
-	o.note(in("script", func(m *bus.Inbound) { m.Interactive = false }))
+	o.record(in("guest", func(m *bus.Inbound) { m.Scope = "x:guest/1" }))
+	o.record(in("mail", func(m *bus.Inbound) { m.Untrusted = true }))
+	o.record(in("job", func(m *bus.Inbound) { m.Event = "cron" }))
+	o.record(in("script", func(m *bus.Inbound) { m.Interactive = false }))
 	if r, ok := o.last(); !ok || r.ChatID != "owner" || r.MessageID != "" {
 		t.Errorf("the owner is looked for at %+v", r)
 	}

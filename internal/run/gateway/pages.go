@@ -45,8 +45,8 @@ func newPages(g *Gateway) *webPages {
 		Store: store.Under(app.State(g.state.config(), g.log), string(datadir.WebUI)), Log: g.log, Now: g.o.Now,
 		Site:    p.site,
 		Changed: func() { g.topics.soon(web.TopicDevices) },
-		Tell: func(ctx context.Context, s phrase.Sentence) {
-			g.background.Go(func() { g.mail.tellOwner(ctx, s) })
+		Notify: func(ctx context.Context, s phrase.Sentence) {
+			g.background.Go(func() { g.mail.notifyOwner(ctx, s) })
 		},
 	})
 	p.push = newPush(g, p)

@@ -41,8 +41,8 @@ func (q *asking) explain(ctx context.Context, tool string, arguments json.RawMes
 	return v, q.redact(strings.TrimPrefix(wrong, "Error: ")), nil
 }
 
-// keep records how a question was closed.
-func (q *asking) keep(ev turn.RuntimeEvent) {
+// record stores how a question was closed.
+func (q *asking) record(ev turn.RuntimeEvent) {
 	o := ev.Question.Outcome
 	if o.Option == "" && !o.Expired || temporary(ev.Route) {
 		return // its turn ended, or its chat is kept nowhere

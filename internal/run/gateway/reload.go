@@ -20,7 +20,7 @@ import (
 
 // Reload reads the configuration again and puts to use what changed: single
 // channels, schedules, or the agent with its models and tools. Nothing changes
-// when the new configuration is no good.
+// when the new configuration cannot be used.
 func (g *Gateway) Reload(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
@@ -75,7 +75,7 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 		}
 	}
 	g.state.use(fresh, "")
-	g.web.tellModel(model)
+	g.web.publishModel(model)
 	if change.channels {
 		for _, err := range g.channels.Apply(ctx, g.sections(fresh)) {
 			g.log.WarnContext(ctx, "channel", "err", err)
@@ -85,7 +85,7 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 		g.log.WarnContext(ctx, "some of these settings are used after a restart: where and how the gateway listens and logs, and what all channels have in common")
 	}
 	g.reportDisabled(ctx, fresh)
-	keepGood(ctx, fresh, g.log)
+	saveGood(ctx, fresh, g.log)
 	for _, topic := range []string{web.TopicSettings, web.TopicChannels, web.TopicMCP, web.TopicBudget} {
 		g.topics.Publish(topic, nil)
 	}
@@ -102,7 +102,7 @@ func (g *Gateway) reportDisabled(ctx context.Context, l *config.Loaded) {
 		g.log.ErrorContext(ctx, "a section of the configuration is left out", "why", p.String())
 		b.WriteString("\n- " + p.String())
 	}
-	g.mail.tellOwner(ctx, phrase.Later("A part of the configuration cannot be used and is left out:\n%s", b.String()))
+	g.mail.notifyOwner(ctx, phrase.Later("A part of the configuration cannot be used and is left out:\n%s", b.String()))
 }
 
 // file is how the configuration is found and read.
@@ -118,7 +118,7 @@ func (o *Options) file() config.Options {
 func (g *Gateway) reject(ctx context.Context, err error) {
 	g.state.use(nil, err.Error())
 	g.log.ErrorContext(ctx, "the new configuration is not used; the one before stays", "err", err)
-	g.mail.tellOwner(ctx, phrase.Later("The changed configuration is not valid. I continue with the previous one.\n\n%s", text.Cut(err.Error(), 1000)))
+	g.mail.notifyOwner(ctx, phrase.Later("The changed configuration is not valid. I continue with the previous one.\n\n%s", text.Cut(err.Error(), 1000)))
 }
 
 // changes is what a new configuration asks for.
@@ -143,7 +143,7 @@ func changeOf(names []string) changes {
 	return c
 }
 
-// replace puts an agent with the newest configuration in the place of the one
+// replace puts an agent with the newest configuration into use instead of the one
 // that runs. Messages wait in the queue meanwhile; turns that do not finish in
 // time are taken up by the new agent.
 func (g *Gateway) replace(ctx context.Context) error {
@@ -152,8 +152,8 @@ func (g *Gateway) replace(ctx context.Context) error {
 		return err
 	}
 	if old := g.state.detach(); old != nil {
-		if err := old.finishWithin(ctx.Done()); err != nil {
-			g.log.WarnContext(ctx, "close the agent", "err", err)
+		if err := old.shutdownWithin(ctx.Done()); err != nil {
+			g.log.WarnContext(ctx, "cannot close the agent", "err", err)
 		}
 	}
 	if ctx.Err() != nil { // the end of the gateway; what is in the queue is for the next one
@@ -177,7 +177,7 @@ func (g *Gateway) swapAgent(ctx context.Context) error {
 		}
 	}
 	g.mail.Redeliver()
-	g.takeOver(&generation{app: a})
+	g.activate(&generation{app: a})
 	return err
 }
 
@@ -197,8 +197,8 @@ func (g *Gateway) rebuildAgent(ctx context.Context) {
 	}
 }
 
-// takeOver puts a new agent to work.
-func (g *Gateway) takeOver(next *generation) {
+// activate starts a new agent and puts it into use.
+func (g *Gateway) activate(next *generation) {
 	next.start(g.carrying, g.mail)()
 	g.state.attach(next)
 	if err := g.front.renew(next.app); err != nil {
@@ -206,9 +206,9 @@ func (g *Gateway) takeOver(next *generation) {
 	}
 }
 
-// keepGood keeps a copy of a configuration that works, if gateway.bootFallback
+// saveGood keeps a copy of a configuration that works, if gateway.bootFallback
 // asks for it.
-func keepGood(ctx context.Context, l *config.Loaded, log *slog.Logger) {
+func saveGood(ctx context.Context, l *config.Loaded, log *slog.Logger) {
 	if l.Config.Gateway.BootFallback != "last-good" || !l.Exists || len(l.Disabled) > 0 || filepath.Base(l.File) == string(datadir.LastGood) {
 		return
 	}
@@ -217,6 +217,6 @@ func keepGood(ctx context.Context, l *config.Loaded, log *slog.Logger) {
 		err = store.Update(ctx, app.State(l, log), string(datadir.LastGood), func([]byte) ([]byte, error) { return data, nil })
 	}
 	if err != nil {
-		log.WarnContext(ctx, "keep the configuration for later", "err", err)
+		log.WarnContext(ctx, "cannot save a copy of the configuration", "err", err)
 	}
 }

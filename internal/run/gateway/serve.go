@@ -186,26 +186,26 @@ func (f *front) deleteSession(ctx context.Context, key string) (bool, error) {
 	return a.DeleteSession(ctx, key)
 }
 
-// health is what /readyz tells.
+// health returns what /readyz tells.
 func (g *Gateway) health(context.Context) api.Report {
 	s := g.Status()
 	return s.Report()
 }
 
-// settled is how long a start must last to count as good.
-const settled = 2 * time.Minute
+// goodStart is how long a start must last to count as good.
+const goodStart = 2 * time.Minute
 
 // Watchdog tells the service manager that we are there and well, until ctx
-// ends. While something hangs it is silent, so that the manager starts us anew.
+// ends. While something hangs it is silent, so that the manager starts the program again.
 func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Crashes) {
 	tell := func(state string) {
-		if err := n.Tell(state); err != nil {
-			g.log.WarnContext(ctx, "tell the service manager", "err", err)
+		if err := n.Send(state); err != nil {
+			g.log.WarnContext(ctx, "cannot notify the service manager", "err", err)
 		}
 	}
 	tell("READY=1\nSTATUS=serving")
 	g.background.Go(func() {
-		good := time.NewTimer(settled)
+		good := time.NewTimer(goodStart)
 		defer good.Stop()
 		var tick <-chan time.Time
 		if every := n.Watchdog(); every > 0 {
@@ -216,15 +216,15 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 		for {
 			select {
 			case <-good.C:
-				if err := c.End(); err != nil {
-					g.log.WarnContext(ctx, "count starts", "err", err)
+				if err := c.Clear(); err != nil {
+					g.log.WarnContext(ctx, "cannot count the starts", "err", err)
 				}
 				g.letChannelsIn(ctx)
 			case <-tick:
 				if s := g.Status(); alive(&s) {
 					tell("WATCHDOG=1")
 				} else {
-					g.log.ErrorContext(ctx, "not well", "problems", s.Problems)
+					g.log.ErrorContext(ctx, "the gateway is not well", "problems", s.Problems)
 				}
 			case <-ctx.Done():
 				return
@@ -295,7 +295,7 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 	})
 }
 
-// stampOf tells one version of a file from another; "" is no file, or one
+// stampOf tells one version of a file from another; "" means that there is no file, or one
 // without content.
 func stampOf(path string) string {
 	info, err := os.Stat(path)

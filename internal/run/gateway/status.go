@@ -15,9 +15,9 @@ import (
 // command of ours is allowed to take by default.
 const stuckAfter = 15 * time.Minute
 
-// lookedAfter is how long the schedule may be silent: it looks every minute,
+// scheduleSilence is how long the schedule may be silent: it looks every minute,
 // and waits for other processes and the disk for a while.
-const lookedAfter = 5 * time.Minute
+const scheduleSilence = 5 * time.Minute
 
 // Status tells how the gateway is, cheaply. The command line, the page, doctor, /readyz
 // and /metrics say what it says.
@@ -54,8 +54,8 @@ func (g *Gateway) Status() control.Status {
 		case at.IsZero() && why != nil:
 			s.Wrong.Schedule = "scheduled jobs do not run: " + *why
 			s.Problems = append(s.Problems, s.Wrong.Schedule)
-		case !at.IsZero() && g.o.Now().Sub(at) > lookedAfter:
-			s.Wrong.Schedule = "the schedule has not moved for " + lookedAfter.String()
+		case !at.IsZero() && g.o.Now().Sub(at) > scheduleSilence:
+			s.Wrong.Schedule = "the schedule has not moved for " + scheduleSilence.String()
 			unready(s.Wrong.Schedule)
 		}
 	}
@@ -80,7 +80,7 @@ func (g *Gateway) Status() control.Status {
 	return s
 }
 
-// alive reports whether starting anew would not help: nothing hangs, although
+// alive reports whether a new start would not help: nothing hangs, although
 // we may not be ready. A disk that is full or may not be written stays so.
 func alive(s *control.Status) bool {
 	if s.Model == "" || len(s.Agent.Stuck) > 0 {

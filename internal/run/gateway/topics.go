@@ -137,8 +137,8 @@ func temporary(r bus.Route) bool {
 	return r.Channel == socketName && strings.HasPrefix(r.ChatID, "temp-")
 }
 
-// said tells what the agent says while it works.
-func (p *publisher) said(out *bus.Outbound) {
+// publishOutbound publishes what the agent sends while it works.
+func (p *publisher) publishOutbound(out *bus.Outbound) {
 	if out.Kind == bus.Ask || out.Kind == bus.Gone {
 		p.Publish(web.TopicQuestions, nil)
 	}
@@ -158,7 +158,7 @@ func (p *publisher) said(out *bus.Outbound) {
 // completed tells that a message was worked on.
 func (p *publisher) completed(outs []bus.Outbound) {
 	for i := range outs {
-		p.said(&outs[i])
+		p.publishOutbound(&outs[i])
 		if t := outs[i].Turn; outs[i].Kind == bus.Final && t != nil && outs[i].Text != "" && !temporary(outs[i].Route) {
 			p.unread(t.SessionKey)
 		}

@@ -73,7 +73,7 @@ func (w *webClients) platforms(all *deliver.Manager) []deliver.Status {
 	})
 }
 
-// chatState is what a conversation's metadata tells its clients.
+// chatState returns what a conversation's metadata tells its clients.
 func (w *webClients) chatState(ctx context.Context, route bus.Route) (s socket.ChatState) {
 	a, err := w.state.current(ctx)
 	if err != nil {
@@ -86,12 +86,12 @@ func (w *webClients) chatState(ctx context.Context, route bus.Route) (s socket.C
 	meta, err := a.Sessions.Metadata(ctx, key)
 	if err != nil {
 		if !errors.Is(err, session.ErrNotFound) {
-			w.log.WarnContext(ctx, "read what is kept about a conversation", "session", key, "err", err)
+			w.log.WarnContext(ctx, "cannot read the state of a conversation", "session", key, "err", err)
 		}
 		return s
 	}
 	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), turn.ScopeOf(meta)
-	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is no text is none
+	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is not a text is none
 	s.Title = a.Secrets().Redact(s.Title)
 	return s
 }
@@ -116,15 +116,15 @@ func (w *webClients) usualModel() string {
 	return cmp.Or(use.config.Config.ModelPresets[d.ModelPreset].Model, d.Model)
 }
 
-// tellModel lets the clients of the socket know if another model answers now.
-func (w *webClients) tellModel(was string) {
+// publishModel notifies the clients of the socket if another model answers now.
+func (w *webClients) publishModel(was string) {
 	is := w.usualModel()
 	if c := socketOf(w.directory); c != nil && is != was {
 		c.UsualModel(is, w.state.config().Config.Agents.Defaults.ModelPreset)
 	}
 }
 
-// subjects are what web clients read and change of the agent.
+// subjects returns what web clients read and change of the agent.
 func (w *webClients) subjects() []web.Subject {
 	var commands subject.Commands
 	for _, c := range app.Commands(w.app) {
@@ -148,7 +148,7 @@ func (w *webClients) subjects() []web.Subject {
 	}
 }
 
-// program is what the subjects of the pages are about, as it is now.
+// program returns what the subjects of the pages are about, as it is now.
 func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 	a, err := w.state.current(ctx)
 	if err != nil {
@@ -186,12 +186,12 @@ func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 // pageAgent is the agent in the types of the subjects.
 type pageAgent struct{ *agent.Agent }
 
-// Context is what the model would be shown of a conversation.
+// Context returns what the model would be shown of a conversation.
 func (a pageAgent) Context(ctx context.Context, key string) (any, error) {
 	return a.Agent.Context(ctx, key)
 }
 
-// Prompt is what the next message of a conversation is sent with.
+// Prompt returns what the next message of a conversation is sent with.
 func (a pageAgent) Prompt(ctx context.Context, key string) (subject.Prompt, error) {
 	c, err := a.Agent.Context(ctx, key)
 	return subject.Prompt{Model: c.Model, Window: c.Window, Tokens: c.Used, Cached: c.Last}, err
@@ -221,11 +221,11 @@ func (w *webClients) attachment(path string) subject.Attachment {
 	return a
 }
 
-// settings are what web clients need of the gateway to read and change settings.
+// settings returns what web clients need of the gateway to read and change settings.
 func (g *Gateway) settings() settings.Options {
 	return settings.Options{
 		App: g.o.Options, File: g.o.file(), Workspace: g.workspace, Secrets: g.secrets, Log: g.log,
-		Current: g.state.current, Config: g.state.config, Try: g.try, Reload: g.Reload, Tell: g.mail.tellOwner,
+		Current: g.state.current, Config: g.state.config, Try: g.try, Reload: g.Reload, Notify: g.mail.notifyOwner,
 		Status: func() (problems, later []string) {
 			s := g.Status()
 			return s.Problems, s.Later

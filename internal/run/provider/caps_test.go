@@ -36,7 +36,7 @@ func TestCapsShapeRequests(t *testing.T) {
 			Getenv: func(string) string { return "" },
 		}
 		m := New(o)
-		if _, err := m.Settle(t.Context()); err != nil {
+		if _, err := m.SelectDefault(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		rt, err := m.Runtime(t.Context(), "")

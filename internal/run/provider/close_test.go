@@ -34,7 +34,7 @@ func TestCloseAndClock(t *testing.T) {
 		Config: loaded, Getenv: func(string) string { return "" },
 		Now: func() time.Time { return time.Date(2001, 3, 4, 5, 6, 7, 0, time.UTC) },
 	})
-	if _, err := m.Settle(t.Context()); err != nil {
+	if _, err := m.SelectDefault(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	rt, err := m.Named(t.Context(), "")

@@ -9,7 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 )
 
-// discovered is a model of a server on this machine that is not configured: the
+// discovered returns a model of a server on this machine that is not configured: the
 // named one, or for "" the first.
 func (o Options) discovered(ctx context.Context, model string) (choice catalog.Choice, window int, ok bool) {
 	for _, s := range o.servers(ctx) {
@@ -24,7 +24,14 @@ func (o Options) discovered(ctx context.Context, model string) (choice catalog.C
 		}
 		row, _ := catalog.Lookup(string(s.Kind))
 		why := "found on this machine at " + s.Base
-		return catalog.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[i].ID, Step: catalog.ByLocal, Why: why}, s.Models[i].Context, true
+		return catalog.Choice{
+			Row:       row,
+			Name:      row.Name,
+			Base:      s.Base,
+			WireModel: s.Models[i].ID,
+			Step:      catalog.ByLocal,
+			Why:       why,
+		}, s.Models[i].Context, true
 	}
 	return catalog.Choice{}, 0, false
 }

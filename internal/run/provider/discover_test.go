@@ -35,7 +35,7 @@ func TestDiscoveredServerIsKnown(t *testing.T) {
 	o := Options{Config: m.loaded, Getenv: m.getenv, Servers: []local.Endpoint{llamaServer(t)}}
 
 	models := New(o)
-	if _, err := models.Settle(t.Context()); err != nil || models.Info().Provider != "llamacpp" || models.Info().Base == "" {
+	if _, err := models.SelectDefault(t.Context()); err != nil || models.Info().Provider != "llamacpp" || models.Info().Base == "" {
 		t.Fatalf("in use: %+v, %v", models.Info(), err)
 	}
 	for _, name := range []string{"", "qwen3-4b", "llamacpp/qwen3-4b"} {

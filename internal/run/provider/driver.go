@@ -61,7 +61,7 @@ func (m *Models) chain(targets []target) (turn.Runtime, error) {
 	for i, t := range targets {
 		p := m.loaded.Config.Providers[t.choice.Block]
 		model, err := m.provider(t, p)
-		no := func(able *bool, known catalog.Ability) bool { return said(able, known) == catalog.Unsupported }
+		no := func(able *bool, known catalog.Ability) bool { return abilityOf(able, known) == catalog.Unsupported }
 		lacks := chain.Lacks{Images: no(p.Caps.Vision, t.facts.Vision), Tools: no(p.Caps.Tools, t.facts.Tools)}
 		if err != nil {
 			if i > 0 {
@@ -144,12 +144,18 @@ func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 	case t.choice.Row.Auth != "":
 		billing = ledger.Subscription
 	}
-	model := ledger.Meter(driver, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: t.choice.Name, Billing: billing, Window: t.window})
+	model := ledger.Meter(driver, ledger.MeterOptions{
+		Ledger:   m.ledger,
+		Prices:   m.prices,
+		Provider: t.choice.Name,
+		Billing:  billing,
+		Window:   t.window,
+	})
 	return chain.Throttle(model, m.limiter(t.choice, p, key)), nil
 }
 
 // limiter is shared by all models behind one key, or one server on this machine.
-// Nil is no limit.
+// Nil does not limit.
 func (m *Models) limiter(c catalog.Choice, p config.Provider, key httpsafe.Secret) *chain.Limiter {
 	rate := chain.Rate{Requests: p.PerMinute.Requests, Tokens: p.PerMinute.Tokens}
 	if c.Row.Local {
@@ -194,7 +200,13 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 	models := make([]llm.Model, 0, len(wires))
 	first, idle := m.silence(p)
 	for _, w := range wires {
-		d, err := m.speak(w, t.choice, wireOptions{provider: p, client: client, signer: signer, first: first, idle: idle})
+		d, err := m.speak(w, t.choice, wireOptions{
+			provider: p,
+			client:   client,
+			signer:   signer,
+			first:    first,
+			idle:     idle,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -226,13 +238,36 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 	switch w {
 	case catalog.AnthropicWire:
 		return anthropic.New(anthropic.Options{
-			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query,
-			Betas: p.Claude.Betas, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Name:         c.Name,
+			BaseURL:      c.Base,
+			Key:          c.Key,
+			Headers:      p.ExtraHeaders,
+			ExtraBody:    p.ExtraBody.JSON(),
+			ExtraQuery:   query,
+			Betas:        p.Claude.Betas,
+			CacheTTL:     ttl,
+			Client:       o.client,
+			FirstTimeout: o.first,
+			IdleTimeout:  o.idle,
+			Version:      m.version,
+			Log:          m.log,
 		})
 	case catalog.ChatWire:
 		return openai.New(openai.Options{
-			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: betas(p),
-			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Log: m.log,
+			Name:         c.Name,
+			BaseURL:      c.Base,
+			Local:        c.Row.Local,
+			Key:          c.Key,
+			Signer:       o.signer,
+			Quirks:       c.Row.Quirks,
+			Headers:      betas(p),
+			ExtraBody:    p.ExtraBody.JSON(),
+			ExtraQuery:   query,
+			CacheTTL:     ttl,
+			Client:       o.client,
+			FirstTimeout: o.first,
+			IdleTimeout:  o.idle,
+			Log:          m.log,
 		})
 	case catalog.ResponsesWire:
 		header := ""
@@ -244,22 +279,51 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 			path = "/codex/responses"
 		}
 		return responses.New(responses.Options{
-			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: betas(p),
-			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
-			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Name:           c.Name,
+			BaseURL:        c.Base,
+			Path:           path,
+			Key:            c.Key,
+			KeyHeader:      header,
+			Signer:         o.signer,
+			Headers:        betas(p),
+			ExtraBody:      p.ExtraBody.JSON(),
+			ExtraQuery:     query,
+			Local:          c.Row.Local,
+			Quirks:         c.Row.Quirks,
+			Codex:          c.Row.Auth == "codex",
+			PlainReasoning: c.Row.Name == "deepseek",
+			Client:         o.client,
+			FirstTimeout:   o.first,
+			IdleTimeout:    o.idle,
+			Version:        m.version,
+			Log:            m.log,
 		})
 	case catalog.BedrockWire:
 		home, _ := os.UserHomeDir() // without one there are no AWS files
 		return bedrock.New(bedrock.Options{
-			Name: c.Name, Region: p.Region, Profile: p.Profile, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Betas: p.Claude.Betas, CacheTTL: ttl, Getenv: m.getenv, Home: home,
-			Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Name:         c.Name,
+			Region:       p.Region,
+			Profile:      p.Profile,
+			BaseURL:      c.Base,
+			Key:          c.Key,
+			Headers:      p.ExtraHeaders,
+			ExtraBody:    p.ExtraBody.JSON(),
+			ExtraQuery:   query,
+			Betas:        p.Claude.Betas,
+			CacheTTL:     ttl,
+			Getenv:       m.getenv,
+			Home:         home,
+			Client:       o.client,
+			FirstTimeout: o.first,
+			IdleTimeout:  o.idle,
+			Version:      m.version,
+			Log:          m.log,
 		})
 	}
 	return nil, errors.New("unknown wire protocol " + string(w))
 }
 
-// betas are the extra headers with the names of beta features, for protocols that
+// betas returns the extra headers with the names of beta features, for protocols that
 // have no place of their own for them.
 func betas(p config.Provider) map[string]httpsafe.Secret {
 	if len(p.Claude.Betas) == 0 {
@@ -277,7 +341,13 @@ func (m *Models) signer(c catalog.Choice, p config.Provider, client *http.Client
 	case c.Row.Auth != "":
 		home, _ := os.UserHomeDir() // without one no older tokens are found
 		a, err := signin.New(c.Row.Auth, signin.Options{
-			Store: store.Under(disk.Open(m.loaded.DataDir, m.log), string(datadir.Auth)), Home: home, Getenv: m.getenv, Client: client, Version: m.version, Log: m.log, BaseURL: p.APIBase,
+			Store:   store.Under(disk.Open(m.loaded.DataDir, m.log), string(datadir.Auth)),
+			Home:    home,
+			Getenv:  m.getenv,
+			Client:  client,
+			Version: m.version,
+			Log:     m.log,
+			BaseURL: p.APIBase,
 		})
 		if err != nil {
 			return nil, "", err
@@ -292,7 +362,7 @@ func (m *Models) signer(c catalog.Choice, p config.Provider, client *http.Client
 
 // silence returns how long the first byte may take, and how long a stream may
 // stay silent later, as drivers take it: 0 leaves it to them, since servers on
-// this machine need longer, and a negative value is no limit.
+// this machine need longer, and a negative value does not limit.
 func (m *Models) silence(p config.Provider) (first, idle time.Duration) {
 	limit := func(own, general int, name string) time.Duration {
 		switch {

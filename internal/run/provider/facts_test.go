@@ -53,7 +53,7 @@ func TestFactsShapeRequests(t *testing.T) {
 			}
 		}
 		m := New(Options{Config: loaded, Getenv: func(string) string { return "" }})
-		notes, err := m.Settle(t.Context())
+		notes, err := m.SelectDefault(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,16 +27,23 @@ func openLedger(o Options) *ledger.Ledger {
 // PricesFile returns the path of the user's own price table.
 func PricesFile(loaded *config.Loaded) string { return datadir.Prices.In(loaded.DataDir) }
 
-// spendingLimits are the limits of a configuration. Those that its file does not
+// spendingLimits returns the limits of a configuration. Those that its file does not
 // set are not the user's choice.
 func spendingLimits(loaded *config.Loaded) ledger.Limits {
 	const section = "agents.defaults.budget."
 	b := loaded.Config.Agents.Defaults.Budget
 	lim := ledger.Limits{
-		DailyUSD: b.DailyUSD, MonthlyUSD: b.MonthlyUSD, TurnUSD: b.TurnUSD, DailyTokens: b.DailyTokens,
-		UnpricedDailyTokens: b.UnpricedDailyTokens, GuestShare: b.GuestShare, PerGuestShare: b.PerGuestShare, WarnAt: b.WarnAt, OnExceed: ledger.OnExceed(b.OnExceed),
-		PerSession: ledger.SourceLimits{DailyUSD: b.PerSession.DailyUSD, DailyTokens: b.PerSession.DailyTokens},
-		PerSource:  make(map[string]ledger.SourceLimits, len(b.PerSource)),
+		DailyUSD:            b.DailyUSD,
+		MonthlyUSD:          b.MonthlyUSD,
+		TurnUSD:             b.TurnUSD,
+		DailyTokens:         b.DailyTokens,
+		UnpricedDailyTokens: b.UnpricedDailyTokens,
+		GuestShare:          b.GuestShare,
+		PerGuestShare:       b.PerGuestShare,
+		WarnAt:              b.WarnAt,
+		OnExceed:            ledger.OnExceed(b.OnExceed),
+		PerSession:          ledger.SourceLimits{DailyUSD: b.PerSession.DailyUSD, DailyTokens: b.PerSession.DailyTokens},
+		PerSource:           make(map[string]ledger.SourceLimits, len(b.PerSource)),
 	}
 	for name, s := range b.PerSource {
 		lim.PerSource[name] = ledger.SourceLimits{DailyUSD: s.DailyUSD, DailyTokens: s.DailyTokens}

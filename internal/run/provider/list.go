@@ -54,8 +54,20 @@ func States(list []catalog.Status) []State {
 	for i := range list {
 		s, r := &list[i], list[i].Row
 		out = append(out, State{
-			Name: s.Name, Display: r.Display, Ready: s.Ready, Own: s.Own, KeySource: s.KeySource, Variables: r.EnvKeys, SignIn: r.Auth != "",
-			Base: s.Base, Wire: r.Wire, Model: r.DefaultModel, Gateway: r.Gateway, Local: r.Local, Speech: r.Speech, Warnings: s.Warnings,
+			Name:      s.Name,
+			Display:   r.Display,
+			Ready:     s.Ready,
+			Own:       s.Own,
+			KeySource: s.KeySource,
+			Variables: r.EnvKeys,
+			SignIn:    r.Auth != "",
+			Base:      s.Base,
+			Wire:      r.Wire,
+			Model:     r.DefaultModel,
+			Gateway:   r.Gateway,
+			Local:     r.Local,
+			Speech:    r.Speech,
+			Warnings:  s.Warnings,
 		})
 	}
 	return out

@@ -136,10 +136,10 @@ func (m *Models) Meter(call llm.Model, provider string) llm.Model {
 	return ledger.Meter(call, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: provider})
 }
 
-// Settle decides what "the default model" is. With nothing configured it takes
+// SelectDefault chooses "the default model". With nothing configured it is
 // a key found in the environment, else a model server on this machine, else
 // the built-in demo model. The notes are for the user.
-func (m *Models) Settle(ctx context.Context) ([]string, error) {
+func (m *Models) SelectDefault(ctx context.Context) ([]string, error) {
 	m.cache = map[string]turn.Runtime{}
 	if m.fixed != nil {
 		m.info = Info{Name: "custom", Provider: "embedded", Why: "given by the program"}
@@ -337,7 +337,15 @@ func (m *Models) fitServer(ctx context.Context, rt *turn.Runtime, choice catalog
 
 // settings converts a preset to the settings of a request.
 func (m *Models) settings(choice catalog.Choice, p config.Preset, preset string) target {
-	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: &p.Temperature, facts: m.facts.Of(choice.WireModel)}
+	t := target{
+		choice:      choice,
+		display:     p.Model,
+		maxTokens:   p.MaxTokens,
+		window:      p.ContextWindowTokens,
+		effort:      p.ReasoningEffort,
+		temperature: &p.Temperature,
+		facts:       m.facts.Of(choice.WireModel),
+	}
 	if t.display == "" {
 		t.display = choice.Name + "/" + choice.WireModel
 	}

@@ -33,9 +33,16 @@ func Speech(loaded *config.Loaded, c SpeechChoice, getenv func(string) string) (
 		return speech.Options{}, fmt.Errorf("providers.%s: %w", name, err)
 	}
 	return speech.Options{
-		Provider: name, Model: model, Language: cmp.Or(c.Language, cfg.Language, loaded.Config.Channels.TranscriptionLanguage),
-		Key: FirstKey(block), Base: block.APIBase, Headers: block.ExtraHeaders, Client: client, Getenv: getenv,
-		MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxDuration: time.Duration(cfg.MaxDurationSec) * time.Second,
+		Provider:    name,
+		Model:       model,
+		Language:    cmp.Or(c.Language, cfg.Language, loaded.Config.Channels.TranscriptionLanguage),
+		Key:         FirstKey(block),
+		Base:        block.APIBase,
+		Headers:     block.ExtraHeaders,
+		Client:      client,
+		Getenv:      getenv,
+		MaxUpload:   int64(cfg.MaxUploadMB) << 20,
+		MaxDuration: time.Duration(cfg.MaxDurationSec) * time.Second,
 	}, nil
 }
 

@@ -86,11 +86,11 @@ func claims(ctx context.Context, loaded *config.Loaded, choice catalog.Choice) c
 		claim.Vision = cmp.Or(offers[i].Vision, claim.Vision)
 	}
 	caps := loaded.Config.Providers[choice.Block].Caps
-	claim.Vision, claim.Tools = said(caps.Vision, claim.Vision), said(caps.Tools, claim.Tools)
+	claim.Vision, claim.Tools = abilityOf(caps.Vision, claim.Vision), abilityOf(caps.Tools, claim.Tools)
 	return claim
 }
 
-func said(yes *bool, otherwise catalog.Ability) catalog.Ability {
+func abilityOf(yes *bool, otherwise catalog.Ability) catalog.Ability {
 	switch {
 	case yes == nil:
 		return otherwise

@@ -3,7 +3,7 @@ package provider
 // UsualProvider is a provider of the short list, with the page that gives keys.
 type UsualProvider struct{ Name, About, Keys string }
 
-// Usual is the short list of providers.
+// Usual returns the short list of providers.
 func Usual() []UsualProvider {
 	return []UsualProvider{
 		{"openrouter", "one key for models of most makers", "https://openrouter.ai/keys"},

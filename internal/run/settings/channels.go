@@ -247,7 +247,18 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 		if _, known := list[s.Name]; !known {
 			continue // the terminals of this machine: nothing can be set
 		}
-		list[s.Name] = featureState{Name: s.Name, Configured: true, Enabled: s.Enabled, State: s.State, Reason: s.Error, Identity: s.Identity, Since: s.Since.UTC(), Retry: s.Retry.UTC(), Received: s.Received, Sent: s.Sent}
+		list[s.Name] = featureState{
+			Name:       s.Name,
+			Configured: true,
+			Enabled:    s.Enabled,
+			State:      s.State,
+			Reason:     s.Error,
+			Identity:   s.Identity,
+			Since:      s.Since.UTC(),
+			Retry:      s.Retry.UTC(),
+			Received:   s.Received,
+			Sent:       s.Sent,
+		}
 	}
 	out := []featureState{}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -379,7 +390,7 @@ func (ch *channels) answerPairing(approve bool) web.Change {
 		if err != nil {
 			return nil, err
 		}
-		ch.tellPairing(ctx, who.Channel, who.Sender, what)
+		ch.notifyPairing(ctx, who.Channel, who.Sender, what)
 		return person{who.Channel, who.Sender, in.Owner}, nil
 	}
 }
@@ -402,12 +413,12 @@ func (ch *channels) revokePairing(ctx context.Context, payload json.RawMessage) 
 	if len(from) == 0 {
 		return nil, web.Refuse(http.StatusNotFound, "%s was not let in", in.Sender)
 	}
-	ch.tellPairing(ctx, strings.Join(from, ", "), in.Sender, phrase.Later("shut out"))
+	ch.notifyPairing(ctx, strings.Join(from, ", "), in.Sender, phrase.Later("shut out"))
 	return map[string]any{"sender_id": in.Sender, "channels": from}, nil
 }
 
-// tellPairing notes a change of who may talk to the agent.
-func (ch *channels) tellPairing(ctx context.Context, where, who string, what phrase.Sentence) {
+// notifyPairing logs a change of who may talk to the agent, and tells the owner.
+func (ch *channels) notifyPairing(ctx context.Context, where, who string, what phrase.Sentence) {
 	ch.Log.InfoContext(ctx, "pairing was changed in the web interface", "channel", where, "sender", who, "what", what.String())
-	ch.Tell(ctx, phrase.Later("%s on %s was %s in the web interface.", who, where, what))
+	ch.Notify(ctx, phrase.Later("%s on %s was %s in the web interface.", who, where, what))
 }

@@ -48,7 +48,7 @@ func (ch *channels) connect(ctx context.Context, payload json.RawMessage) (any, 
 	return ch.logins.begin(ctx, "channel:"+in.Name, func(ctx context.Context, l *login) error {
 		r, err := ch.LoginChannel(ctx, in.Name, webDialog{l}, in.Force)
 		if err == nil {
-			ch.Tell(ctx, connected(in.Name, r.Identity))
+			ch.Notify(ctx, connected(in.Name, r.Identity))
 		}
 		return err
 	})
@@ -76,7 +76,7 @@ func (ch *channels) cancelConnect(ctx context.Context, payload json.RawMessage) 
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{}, ch.logins.end(ctx, "channel:"+in.Name)
+	return map[string]any{}, ch.logins.stop(ctx, "channel:"+in.Name)
 }
 
 // logout makes a channel forget its account.
@@ -105,10 +105,10 @@ func (d webDialog) Tell(s chat.Step) {
 		step.Expires = s.Expires.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	step.Image = picture(s.QR)
-	d.l.tell(step)
+	d.l.publish(step)
 }
 
-// picture is a QR code as an address of itself, "" for nothing.
+// picture returns a QR code as an address of itself, "" for nothing.
 func picture(text string) string {
 	if text == "" {
 		return ""
@@ -165,7 +165,7 @@ func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, 
 
 // Ask implements chat.Dialog.
 func (d webDialog) Ask(ctx context.Context, q chat.Question) (string, error) {
-	d.l.tell(loginStep{Ask: q.Text, Hidden: q.Hidden})
+	d.l.publish(loginStep{Ask: q.Text, Hidden: q.Hidden})
 	select {
 	case text := <-d.l.pasted:
 		return text, nil

@@ -34,7 +34,7 @@ type editor struct {
 	Try    func(ctx context.Context, next *config.Loaded) error // why it could not be used
 	Reload func(ctx context.Context) error                      // reads the file again and puts it to use
 	Status func() (problems, later []string)
-	Tell   func(ctx context.Context, s phrase.Sentence) // to the owner
+	Notify func(ctx context.Context, s phrase.Sentence) // to the owner
 
 	mu sync.Mutex // one change at a time
 }
@@ -45,7 +45,7 @@ type patchOf struct {
 	only  []string // settings that may be changed; nil is all below
 }
 
-// patchAction is an action whose payload is a merge patch of a section.
+// patchAction returns an action whose payload is a merge patch of a section.
 func (ed *editor) patchAction(p patchOf) web.Change {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		if err := isObject(payload, "the payload"); err != nil {
@@ -128,7 +128,7 @@ func (ed *editor) use(ctx, life context.Context, next *config.Loaded, changed []
 		return out, nil
 	}
 	ed.Log.InfoContext(ctx, "settings were changed in the web interface", "settings", changed)
-	ed.Tell(ctx, phrase.Later("Settings were changed in the web interface: %s.", someOf(changed, 20)))
+	ed.Notify(ctx, phrase.Later("Settings were changed in the web interface: %s.", someOf(changed, 20)))
 	for _, name := range changed {
 		if es, err := next.Explain(name); err == nil && len(es) == 1 && (es[0].Source.Layer == config.LayerEnv || es[0].Source.Layer == config.LayerFlag) {
 			out.Overridden = append(out.Overridden, es[0].Path+": "+es[0].Source.String())

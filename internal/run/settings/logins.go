@@ -32,7 +32,7 @@ type logins struct {
 type login struct {
 	cancel context.CancelFunc
 	pasted chan string
-	told   chan struct{} // closed when there is an address to open
+	ready  chan struct{} // closed when there is an address to open
 	done   chan struct{} // closed at the end; err is final then
 	err    error
 
@@ -60,8 +60,8 @@ type loginStep struct {
 // todo reports whether the step gives a person something to do.
 func (s *loginStep) todo() bool { return s.URL != "" || s.QR != "" || s.Code != "" || s.Ask != "" }
 
-// tell notes what to do next.
-func (l *login) tell(s loginStep) {
+// publish stores what to do next, and wakes who waits for it.
+func (l *login) publish(s loginStep) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := !l.step.todo() && s.todo()
@@ -73,7 +73,7 @@ func (l *login) tell(s loginStep) {
 		l.step = s
 	}
 	if first {
-		close(l.told)
+		close(l.ready)
 	}
 	close(l.moved)
 	l.moved = make(chan struct{})
@@ -111,7 +111,7 @@ func (ls *logins) begin(ctx context.Context, key string, run func(ctx context.Co
 	ctx, stop := context.WithTimeout(ctx, loginTold)
 	defer stop()
 	select {
-	case <-l.told:
+	case <-l.ready:
 		return l.waiting(), nil
 	case <-l.done:
 		return ls.outcome(key, l)
@@ -124,12 +124,12 @@ func (ls *logins) begin(ctx context.Context, key string, run func(ctx context.Co
 func (ls *logins) enter(ctx, life context.Context, key string, run func(ctx context.Context, l *login) error) (*login, error) {
 	ls.starting.Lock()
 	defer ls.starting.Unlock()
-	if err := ls.end(ctx, key); err != nil {
+	if err := ls.stop(ctx, key); err != nil {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(life)
 	l := &login{
-		cancel: cancel, pasted: make(chan string), told: make(chan struct{}), done: make(chan struct{}),
+		cancel: cancel, pasted: make(chan string), ready: make(chan struct{}), done: make(chan struct{}),
 		step: loginStep{State: "waiting"}, moved: make(chan struct{}),
 	}
 	ls.mu.Lock()
@@ -143,8 +143,8 @@ func (ls *logins) enter(ctx, life context.Context, key string, run func(ctx cont
 	return l, nil
 }
 
-// end gives up a login, if there is one.
-func (ls *logins) end(ctx context.Context, key string) error {
+// stop gives up a login, if there is one.
+func (ls *logins) stop(ctx context.Context, key string) error {
 	l := ls.get(key)
 	if l == nil {
 		return nil

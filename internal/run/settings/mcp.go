@@ -92,7 +92,9 @@ func (srv *servers) readMCP(ctx context.Context, _ *http.Request) (any, error) {
 		for _, st := range live {
 			if st.Name == s.Name {
 				s.Live(st)
-				s.Names, s.Held, s.Since = append(s.Names, a.Servers().Names(s.Name)...), st.Held, st.Since.UTC()
+				s.Names = append(s.Names, a.Servers().Names(s.Name)...)
+				s.Held = st.Held
+				s.Since = st.Since.UTC()
 				s.New = st.New
 			}
 		}
@@ -113,7 +115,7 @@ func serverNamed(payload json.RawMessage) (string, error) {
 	return in.Name, web.Decode(payload, &in)
 }
 
-// entry is a configured server that makes sense.
+// entry returns a configured server that makes sense.
 func (srv *servers) entry(name string) (mcp.Entry, error) {
 	for _, e := range app.MCPEntries(srv.Config()) {
 		if e.Name == name && e.Problem != nil {
@@ -222,7 +224,7 @@ func serverName(name string) error {
 	return nil
 }
 
-// replacing is a merge patch that leaves nothing of an object but hidden
+// replacing returns a merge patch that leaves nothing of an object but hidden
 // values that the new one repeats.
 func replacing(old, fresh json.RawMessage) any {
 	var was, is map[string]json.RawMessage
@@ -256,7 +258,7 @@ func (srv *servers) importServers(ctx context.Context, payload json.RawMessage) 
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	return srv.takeServers(ctx, in.Servers, in.Replace)
+	return srv.importParsed(ctx, in.Servers, in.Replace)
 }
 
 // importLink takes the server of an address such as web pages offer to add one
@@ -279,7 +281,7 @@ func (srv *servers) importLink(ctx context.Context, payload json.RawMessage) (an
 	if err != nil || u.Query().Get("name") == "" || !json.Valid(raw) {
 		return nil, bad
 	}
-	return srv.takeServers(ctx, map[string]json.RawMessage{u.Query().Get("name"): splitCommand(raw)}, in.Replace)
+	return srv.importParsed(ctx, map[string]json.RawMessage{u.Query().Get("name"): splitCommand(raw)}, in.Replace)
 }
 
 // splitCommand makes words of a command that holds its arguments.
@@ -300,8 +302,8 @@ func splitCommand(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// takeServers adds those servers that make sense and are not there yet.
-func (srv *servers) takeServers(ctx context.Context, servers map[string]json.RawMessage, replace bool) (any, error) {
+// importParsed adds those servers that make sense and are not there yet.
+func (srv *servers) importParsed(ctx context.Context, servers map[string]json.RawMessage, replace bool) (any, error) {
 	if len(servers) == 0 {
 		return nil, web.Refuse(http.StatusBadRequest, "mcpServers must be an object with servers by name")
 	}

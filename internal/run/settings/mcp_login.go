@@ -45,8 +45,8 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 	return srv.logins.begin(ctx, "mcp:"+in.Name, func(ctx context.Context, l *login) error {
 		_, err := auth.Login(ctx, in.Name, e.URL, mcp.LoginOptions{
 			Port: in.Port, ClientID: in.Client, ClientSecret: httpsafe.NewSecret(in.Secret),
-			ShowAddress: func(address string) { l.tell(loginStep{URL: address, Paste: true}) },
-			Notify:      func(text string) { l.tell(loginStep{Note: text}) },
+			ShowAddress: func(address string) { l.publish(loginStep{URL: address, Paste: true}) },
+			Notify:      func(text string) { l.publish(loginStep{Note: text}) },
 			Pasted:      func() <-chan string { return l.pasted },
 		})
 		if err != nil {
@@ -58,7 +58,7 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 
 // useLogin lets a server be reached with a login that was just made.
 func (srv *servers) useLogin(ctx context.Context, e mcp.Entry) error {
-	srv.tellLogin(ctx, phrase.Later("A person logged in at the MCP server %s in the web interface.", e.Name))
+	srv.notifyLogin(ctx, phrase.Later("A person logged in at the MCP server %s in the web interface.", e.Name))
 	if e.Auth != mcp.WithLogin { // a login that is not used would be a surprise
 		_, err := srv.changeServer(ctx, e.Name, map[string]any{"auth": mcp.WithLogin})
 		return err
@@ -89,7 +89,7 @@ func (srv *servers) cancelLogin(ctx context.Context, payload json.RawMessage) (a
 	if srv.logins.get("mcp:"+name) == nil {
 		return nil, web.Refuse(http.StatusNotFound, "no login at %q is under way", name)
 	}
-	return map[string]any{"name": name, "cancelled": true}, srv.logins.end(ctx, "mcp:"+name)
+	return map[string]any{"name": name, "cancelled": true}, srv.logins.stop(ctx, "mcp:"+name)
 }
 
 // loginState is the login at an MCP server.

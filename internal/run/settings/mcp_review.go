@@ -40,7 +40,7 @@ func (srv *servers) acceptServer(ctx context.Context, payload json.RawMessage) (
 		return nil, web.Refuse(http.StatusConflict, "%s offers other tools than those that were shown; look at them again", in.Name)
 	}
 	srv.Log.InfoContext(ctx, "the definitions of an MCP server were accepted in the web interface", "server", in.Name, "tools", len(t.Tools))
-	srv.Tell(ctx, phrase.Later("The tools of the MCP server %s were accepted in the web interface.", in.Name))
+	srv.Notify(ctx, phrase.Later("The tools of the MCP server %s were accepted in the web interface.", in.Name))
 	a, err := srv.current(ctx)
 	if err == nil && a.Servers() != nil {
 		a.Servers().Relist(in.Name)
@@ -48,7 +48,7 @@ func (srv *servers) acceptServer(ctx context.Context, payload json.RawMessage) (
 	return map[string]any{"name": in.Name, "accepted": len(t.Tools)}, err
 }
 
-// readLog is the end of what a program of ?name=NAME wrote to standard error.
+// readLog returns the end of what a program of ?name=NAME wrote to standard error.
 func (srv *servers) readLog(ctx context.Context, r *http.Request) (any, error) {
 	name := r.URL.Query().Get("name")
 	a, err := srv.current(ctx)
@@ -75,7 +75,7 @@ type shown struct {
 	} `json:"tools"`
 }
 
-// shownSections are those that are set, credentials hidden.
+// shownSections returns those that are set, credentials hidden.
 func shownSections(l *config.Loaded) (out shown, err error) {
 	err = json.Unmarshal(l.Show(true), &out)
 	return out, err

@@ -159,7 +159,7 @@ func (md *models) createProvider(ctx context.Context, payload json.RawMessage) (
 	})
 }
 
-// providerKey is a provider's name as the configuration keeps it.
+// providerKey returns a provider's name as the configuration keeps it.
 func providerKey(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 func knownProvider(l *config.Loaded, name string) bool {

@@ -162,7 +162,9 @@ func (u usage) readUsage(ctx context.Context, r *http.Request) (any, error) {
 	y, m, d := u.now().In(loc).Date()
 	since := time.Date(y, m, d-span+1, 0, 0, 0, 0, loc)
 	groups := map[string]*tokensUsed{}
-	days, total, sources := map[string]*dayUsed{}, tokensUsed{}, map[string]*tokensUsed{}
+	days := map[string]*dayUsed{}
+	total := tokensUsed{}
+	sources := map[string]*tokensUsed{}
 	count := func(in map[string]*tokensUsed, e *ledger.Entry) {
 		name := cmp.Or(e.Source, "unknown")
 		if in[name] == nil {

@@ -38,8 +38,8 @@ type Options struct {
 	Reload func(ctx context.Context) error
 	// Status tells what is wrong and which changed settings wait for a restart.
 	Status func() (problems, later []string)
-	// Tell says something to the owner.
-	Tell func(ctx context.Context, s phrase.Sentence)
+	// Notify sends a sentence to the owner.
+	Notify func(ctx context.Context, s phrase.Sentence)
 	// Life is how long background work may go on; nil while the gateway does
 	// not run. Go does such work.
 	Life func() context.Context
@@ -64,7 +64,7 @@ func New(o Options) []web.Subject {
 	ed := &editor{
 		background: behind,
 		File:       o.File, Config: o.Config, Secrets: o.Secrets, Log: o.Log, Now: o.App.Now,
-		Try: o.Try, Reload: o.Reload, Status: o.Status, Tell: o.Tell,
+		Try: o.Try, Reload: o.Reload, Status: o.Status, Notify: o.Notify,
 	}
 	waiting := &logins{background: behind, secrets: o.Secrets, all: map[string]*login{}}
 

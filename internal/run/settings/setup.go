@@ -24,8 +24,8 @@ import (
 // Bounds of what a first look takes, and of a trial: a server on this machine may
 // have to load the model first.
 const (
-	lookWait  = 4 * time.Second
-	trialWait = 50 * time.Second
+	surveyWait = 4 * time.Second
+	trialWait  = 50 * time.Second
 )
 
 // sourceState is a provider that can be used at once, or set up.
@@ -54,7 +54,7 @@ func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	look, cancel := context.WithTimeout(ctx, lookWait)
+	look, cancel := context.WithTimeout(ctx, surveyWait)
 	defer cancel()
 	l := md.Config()
 	list, err := provider.Survey(look, app.ProviderOptions(l, md.app))
@@ -225,7 +225,7 @@ func (md *models) without(key, s string) string {
 	return md.Secrets.Redact(s)
 }
 
-// offers are the models of a provider.
+// offers returns the models of a provider.
 func (md *models) offers(ctx context.Context, l *config.Loaded, name string) ([]catalog.Offer, catalog.Choice, error) {
 	in := provider.MatchInput(l, app.Getenv(md.app.Env))
 	in.Provider, in.Model = name, "any" // the list does not depend on it

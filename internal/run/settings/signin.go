@@ -48,14 +48,16 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 	}
 	return md.logins.begin(ctx, "provider:"+a.Name(), func(ctx context.Context, l *login) error {
 		if note := a.Caution(); note != "" {
-			l.tell(loginStep{Note: note})
+			l.publish(loginStep{Note: note})
 		}
 		_, err := a.Login(ctx, signin.Dialog{
 			Device: in.Device, Pasted: func() <-chan string { return l.pasted },
-			Notify: func(s signin.Step) { l.tell(loginStep{URL: s.URL, Code: s.Code, Paste: s.Paste, Note: s.Note}) },
+			Notify: func(s signin.Step) {
+				l.publish(loginStep{URL: s.URL, Code: s.Code, Paste: s.Paste, Note: s.Note})
+			},
 		})
 		if err == nil {
-			md.tellLogin(ctx, phrase.Later("A person signed in at %s in the web interface.", a.Display()))
+			md.notifyLogin(ctx, phrase.Later("A person signed in at %s in the web interface.", a.Display()))
 		}
 		return err
 	})
@@ -94,17 +96,17 @@ func (md *models) signOut(ctx context.Context, payload json.RawMessage) (any, er
 	if err != nil {
 		return nil, err
 	}
-	if err := md.logins.end(ctx, "provider:"+a.Name()); err != nil {
+	if err := md.logins.stop(ctx, "provider:"+a.Name()); err != nil {
 		return nil, err
 	}
 	removed, err := a.Logout(ctx)
 	if err == nil && len(removed) > 0 {
-		md.tellLogin(ctx, phrase.Later("A person signed out of %s in the web interface.", a.Display()))
+		md.notifyLogin(ctx, phrase.Later("A person signed out of %s in the web interface.", a.Display()))
 	}
 	return map[string]any{"provider": a.Name(), "signed_out": len(removed) > 0}, err
 }
 
-func (ed *editor) tellLogin(ctx context.Context, s phrase.Sentence) {
+func (ed *editor) notifyLogin(ctx context.Context, s phrase.Sentence) {
 	ed.Log.InfoContext(ctx, "web interface", "what", s.String())
-	ed.Tell(ctx, s)
+	ed.Notify(ctx, s)
 }

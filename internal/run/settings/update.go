@@ -38,7 +38,7 @@ func (w *whole) Routes() web.Routes {
 	}
 }
 
-// readSchema is the JSON Schema of the configuration with its marks.
+// readSchema returns the JSON Schema of the configuration with its marks.
 func (w *whole) readSchema(context.Context, *http.Request) (any, error) {
 	return json.RawMessage(config.Schema(w.File.Sections)), nil
 }
@@ -152,7 +152,7 @@ func with(err error, name string, value any) error {
 	return e
 }
 
-// onDisk is the text of the file; nil: there is none.
+// onDisk returns the text of the file; nil: there is none.
 func (ed *editor) onDisk() (path string, text []byte, err error) {
 	if path, err = config.Locate(ed.File); err != nil {
 		return "", nil, err
@@ -164,7 +164,7 @@ func (ed *editor) onDisk() (path string, text []byte, err error) {
 	return path, text, err
 }
 
-// masked is a text of the file without credentials.
+// masked returns a text of the file without credentials.
 func (ed *editor) masked(text []byte) (string, error) {
 	if text == nil {
 		text = config.NewFile()
@@ -189,7 +189,7 @@ func badText(err error) error {
 	return with(web.Refuse(http.StatusUnprocessableEntity, "the text cannot be used: %s", strings.Join(lines, "\n")), "issues", bad.Issues)
 }
 
-// readRaw is the text of the file, or of an earlier version.
+// readRaw returns the text of the file, or of an earlier version.
 func (w *whole) readRaw(_ context.Context, r *http.Request) (any, error) {
 	path, text, err := w.onDisk()
 	if err == nil && r.URL.Query().Get("version") != "" {

@@ -28,7 +28,7 @@ type versionState struct {
 
 const versionPage = 20
 
-// copies are the names and texts of the versions, newest first.
+// copies returns the names and texts of the versions, newest first.
 func (w *whole) copies() (ids []string, texts [][]byte, err error) {
 	path, now, err := w.onDisk()
 	if err != nil {
@@ -49,7 +49,7 @@ func (w *whole) copies() (ids []string, texts [][]byte, err error) {
 	return ids, texts, nil
 }
 
-// version is the text of one.
+// version returns the text of one.
 func (w *whole) version(id string) ([]byte, error) {
 	ids, texts, err := w.copies()
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *whole) load(text []byte) *config.Loaded {
 	return l
 }
 
-// readDiff is the difference between two versions, credentials hidden.
+// readDiff returns the difference between two versions, credentials hidden.
 func (w *whole) readDiff(_ context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	to := q.Get("to")

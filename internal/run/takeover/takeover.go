@@ -70,7 +70,13 @@ func Run(ctx context.Context, o Options) error {
 	}
 
 	err = w.Once(KindJobs, o.Now(), func() error {
-		s, err := schedule.Open(schedule.Options{State: schedule.Place(o.State, w.ID), Workspace: w.Path, Foreign: o.Everywhere.Foreign, Now: o.Now, Log: o.Log})
+		s, err := schedule.Open(schedule.Options{
+			State:     schedule.Place(o.State, w.ID),
+			Workspace: w.Path,
+			Foreign:   o.Everywhere.Foreign,
+			Now:       o.Now,
+			Log:       o.Log,
+		})
 		if err != nil {
 			return err
 		}

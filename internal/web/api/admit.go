@@ -159,7 +159,7 @@ func (a *API) admit(r *http.Request) error {
 		return &fault{status: http.StatusForbidden, code: "key_required", message: "Without api.apiKey only programs of the same user on the same machine are served, not through a proxy. Set api.apiKey and send it as a bearer token."}
 	case !a.o.Token.IsZero() && !a.authorized(r):
 		return &fault{status: http.StatusUnauthorized, code: "invalid_api_key", message: "Send the key of this API as a bearer token in the Authorization header, or in the header X-Api-Key."}
-	case r.Method == http.MethodPost && !takes(r):
+	case r.Method == http.MethodPost && !accepts(r):
 		return &fault{status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", message: "Send application/json."}
 	}
 	return nil
@@ -170,8 +170,8 @@ func (a *API) authorized(r *http.Request) bool {
 	return a.gate.authorized(r) || auth.Same(a.o.Token, r.Header.Get(headerKey))
 }
 
-// takes reports whether the body has a form that the path understands.
-func takes(r *http.Request) bool {
+// accepts reports whether the body has a form that the path understands.
+func accepts(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && (kind == "application/json" || kind == "multipart/form-data" && r.URL.Path == "/v1/chat/completions")
 }

@@ -110,8 +110,8 @@ func Loopback(a net.Addr) bool {
 	return ok && t.IP.IsLoopback()
 }
 
-// restTime is how long a client may take to send what is not read.
-const restTime = 10 * time.Second
+// drainTime is how long a client may take to send what is not read.
+const drainTime = 10 * time.Second
 
 // Hurried keeps clients from holding a connection with a body that they promise
 // and do not send: before the next request the rest of a body is read, which
@@ -123,7 +123,7 @@ func Hurried(h http.Handler) http.Handler {
 			return
 		}
 		rc := http.NewResponseController(w)
-		hurry := func() { _ = rc.SetReadDeadline(time.Now().Add(restTime)) } // not every connection can
+		hurry := func() { _ = rc.SetReadDeadline(time.Now().Add(drainTime)) } // not every connection can
 		if r.Method != http.MethodPost {
 			hurry()
 		}
@@ -135,8 +135,11 @@ func Hurried(h http.Handler) http.Handler {
 // serve answers on l until ctx ends, then lets requests finish for grace.
 func serve(ctx context.Context, l net.Listener, h http.Handler, grace time.Duration) error {
 	srv := &http.Server{
-		Handler: Hurried(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		Handler:           Hurried(h),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	ended := make(chan error, 1) // the one result of Serve
 	go func() { ended <- srv.Serve(l) }()

@@ -26,7 +26,7 @@ func (g Gate) Guard(h http.Handler) (http.Handler, error) { return g.guard(h) }
 
 // Take is take.
 func (n *Nonces) Take(ctx context.Context, nonce string, until, now time.Time) (bool, error) {
-	return n.take(ctx, nonce, until, now)
+	return n.claim(ctx, nonce, until, now)
 }
 
 // Counter is counter.

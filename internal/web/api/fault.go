@@ -32,7 +32,7 @@ func (f *fault) Error() string {
 
 func (f *fault) Unwrap() error { return f.err }
 
-// kind is the word of the OpenAI protocol for a class of errors.
+// kind returns the word of the OpenAI protocol for a class of errors.
 func (f *fault) kind() string {
 	switch {
 	case f.status == http.StatusUnauthorized:
@@ -47,7 +47,7 @@ func (f *fault) kind() string {
 	return "invalid_request_error"
 }
 
-// body is what a client of the OpenAI protocol reads. The code is the status as text where there is
+// body returns what a client of the OpenAI protocol reads. The code is the status as text where there is
 // no better word for it.
 func (f *fault) body() map[string]any {
 	code := f.code
@@ -61,7 +61,7 @@ func (f *fault) body() map[string]any {
 	return map[string]any{"error": map[string]any{"message": f.message, "type": f.kind(), "param": param, "code": code}}
 }
 
-// messagesKind is the word of Anthropic's protocol for a class of errors.
+// messagesKind returns the word of Anthropic's protocol for a class of errors.
 func (f *fault) messagesKind() string {
 	switch f.status {
 	case http.StatusUnauthorized:
@@ -89,7 +89,7 @@ func (f *fault) messagesKind() string {
 	return "invalid_request_error"
 }
 
-// messagesBody is what a client of Anthropic's protocol reads.
+// messagesBody returns what a client of Anthropic's protocol reads.
 func (f *fault) messagesBody(request string) map[string]any {
 	return map[string]any{
 		"type":       "error",
@@ -114,7 +114,13 @@ func (a *API) explain(err error) *fault {
 		return f
 	}
 	if errors.Is(err, errTimeout) {
-		return &fault{status: http.StatusGatewayTimeout, code: "timeout", message: "The turn took longer than " + a.o.Timeout.String() + " and was stopped. Raise api.timeout or ask for less.", final: true, err: err}
+		return &fault{
+			status:  http.StatusGatewayTimeout,
+			code:    "timeout",
+			message: "The turn took longer than " + a.o.Timeout.String() + " and was stopped. Raise api.timeout or ask for less.",
+			final:   true,
+			err:     err,
+		}
 	}
 	if a.o.Fault != nil {
 		if status, message := a.o.Fault(err); status != 0 {
@@ -125,10 +131,16 @@ func (a *API) explain(err error) *fault {
 			return f
 		}
 	}
-	return &fault{status: http.StatusInternalServerError, code: "internal_error", message: "The turn failed; the log of nanobot has the reason under this request id.", err: err, final: true}
+	return &fault{
+		status:  http.StatusInternalServerError,
+		code:    "internal_error",
+		message: "The turn failed; the log of nanobot has the reason under this request id.",
+		err:     err,
+		final:   true,
+	}
 }
 
-// turnFault is the fault of a turn that ended in an error, nil if it did not
+// turnFault returns the fault of a turn that ended in an error, nil if it did not
 // or if the error is an answer in itself.
 func turnFault(t *bus.Turn) *fault {
 	if t == nil || t.Error == "" {
@@ -140,9 +152,13 @@ func turnFault(t *bus.Turn) *fault {
 	case llm.ContentFilter, llm.Refused:
 		return nil // told by the finish reason
 	case llm.RateLimited:
-		f.status, f.after, f.final = http.StatusTooManyRequests, 20*time.Second, false
+		f.status = http.StatusTooManyRequests
+		f.after = 20 * time.Second
+		f.final = false
 	case llm.Overloaded:
-		f.status, f.after, f.final = http.StatusServiceUnavailable, 20*time.Second, false
+		f.status = http.StatusServiceUnavailable
+		f.after = 20 * time.Second
+		f.final = false
 	case llm.Timeout:
 		f.status = http.StatusGatewayTimeout
 	case llm.Billing, llm.BudgetExceeded:

@@ -89,7 +89,7 @@ func (f *Figures) Compacted(err error) {
 	}
 }
 
-// Outcome is the label of an error in metrics.
+// Outcome returns the label of an error in metrics.
 func Outcome(err error) string {
 	if err != nil {
 		return "error"

@@ -215,7 +215,7 @@ func (m *MCP) ask(ctx context.Context, req *mcp.CallToolRequest, in askInput) (*
 		case bus.Final:
 			return reply(out, said, append(media, out.Media...)), nil, nil
 		default:
-			p.tell(ctx, out)
+			p.notify(ctx, out)
 		}
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -224,7 +224,7 @@ func (m *MCP) ask(ctx context.Context, req *mcp.CallToolRequest, in askInput) (*
 	return nil, nil, errors.New("the turn ended without an answer")
 }
 
-// inbound is the message of an ask. No person sits behind it who could answer a
+// inbound returns the message of an ask. No person sits behind it who could answer a
 // question or means a slash command.
 func inbound(in askInput) (bus.Inbound, error) {
 	text := strings.TrimSpace(in.Message)
@@ -249,7 +249,7 @@ func inbound(in askInput) (bus.Inbound, error) {
 	return msg, nil
 }
 
-// reply is the answer of a turn: its text, the files it sent, and for programs
+// reply returns the answer of a turn: its text, the files it sent, and for programs
 // what the runtime recorded about it.
 func reply(final bus.Outbound, said []string, media []bus.Media) *mcp.CallToolResult {
 	text := final.Text
@@ -286,8 +286,8 @@ type progress struct {
 	n  float64
 }
 
-// tell passes on what people would see while they wait.
-func (p *progress) tell(ctx context.Context, out bus.Outbound) {
+// notify sends what people would see while they wait.
+func (p *progress) notify(ctx context.Context, out bus.Outbound) {
 	switch out.Kind {
 	case bus.ToolHint, bus.Progress, bus.Notice:
 		p.send(ctx, out.Text)

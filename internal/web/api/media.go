@@ -174,7 +174,13 @@ func (u *Uploads) recording(ctx context.Context, c *call, p part) (string, *bus.
 	}
 	said, err := u.Transcribe(ctx, file.Path)
 	if err != nil {
-		return "", nil, &fault{status: http.StatusBadGateway, code: "transcription_failed", param: "input_audio", message: "The recording could not be turned into text.", err: err}
+		return "", nil, &fault{
+			status:  http.StatusBadGateway,
+			code:    "transcription_failed",
+			param:   "input_audio",
+			message: "The recording could not be turned into text.",
+			err:     err,
+		}
 	}
 	return said, nil, nil
 }
@@ -271,7 +277,7 @@ func (u *Uploads) save(c *call, name string, data []byte) (*bus.Media, error) {
 	return &bus.Media{Path: path, Name: name, Size: int64(len(data))}, nil
 }
 
-// safeName is what is left of a name that a stranger chose: letters, digits
+// safeName returns what is left of a name that a stranger chose: letters, digits
 // and a few signs, no folders, at most 80 characters.
 func safeName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]

@@ -54,7 +54,7 @@ func messagesUsageOf(u bus.Usage) messagesUsage {
 	return messagesUsage{Input: max(u.Prompt-u.Cached, 0), CacheRead: u.Cached, Output: u.Completion}
 }
 
-// stopReason is a finish reason in the words of the protocol.
+// stopReason returns a finish reason in the words of the protocol.
 func stopReason(finish string) string {
 	switch finish {
 	case finishLength:

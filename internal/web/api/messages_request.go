@@ -231,7 +231,7 @@ func (b block) document() (parts, error) {
 	return append(out, p), nil
 }
 
-// fileName is the title of a document, with the ending of its kind: readers of
+// fileName returns the title of a document, with the ending of its kind: readers of
 // files go by it.
 func (b block) fileName() string {
 	name := cmp.Or(b.Title, "document")

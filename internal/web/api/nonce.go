@@ -41,10 +41,10 @@ func NewNonces(s store.Store, name string) *Nonces {
 	return &Nonces{store: s, name: name, known: map[string]int64{}}
 }
 
-// take reports whether this nonce was never taken before, and remembers it until
-// then. It is on disk when take returns; an error means that it could not be
+// claim reports whether this nonce was never claimed before, and stores it until
+// then. It is on disk when claim returns; an error means that it could not be
 // kept, and the request must not be served.
-func (n *Nonces) take(ctx context.Context, nonce string, until, now time.Time) (fresh bool, err error) {
+func (n *Nonces) claim(ctx context.Context, nonce string, until, now time.Time) (fresh bool, err error) {
 	sum := sha256.Sum256([]byte(nonce))
 	name := hex.EncodeToString(sum[:16])
 	n.mu.Lock()

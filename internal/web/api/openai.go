@@ -146,8 +146,12 @@ func New(o Options) (*API, error) {
 		o.Models = func() []Model { return []Model{{ID: "nanobot"}} }
 	}
 	return &API{
-		o: o, gate: Gate{Token: o.Token, Hosts: o.Hosts}, slots: make(chan struct{}, o.MaxConcurrent), queue: make(chan struct{}, maxWaiting),
-		probe: probe{check: o.Health, now: o.Now}, ping: pingEvery,
+		o:     o,
+		gate:  Gate{Token: o.Token, Hosts: o.Hosts},
+		slots: make(chan struct{}, o.MaxConcurrent),
+		queue: make(chan struct{}, maxWaiting),
+		probe: probe{check: o.Health, now: o.Now},
+		ping:  pingEvery,
 	}, nil
 }
 

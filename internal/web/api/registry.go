@@ -148,15 +148,15 @@ type Reading struct {
 
 // Gauge tells a value. Labels come as pairs of name and value.
 func (r *Reading) Gauge(name, help string, v float64, pairs ...string) {
-	r.tell(&family{name: name, help: help, kind: "gauge"}, v, pairs)
+	r.add(&family{name: name, help: help, kind: "gauge"}, v, pairs)
 }
 
 // Counter tells how often something happened that is counted elsewhere.
 func (r *Reading) Counter(name, help string, v float64, pairs ...string) {
-	r.tell(&family{name: name, help: help, kind: "counter"}, v, pairs)
+	r.add(&family{name: name, help: help, kind: "counter"}, v, pairs)
 }
 
-func (r *Reading) tell(as *family, v float64, pairs []string) {
+func (r *Reading) add(as *family, v float64, pairs []string) {
 	f := r.families[as.name]
 	if f == nil {
 		f = as

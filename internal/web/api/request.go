@@ -102,7 +102,7 @@ func bodyFault(err error) error {
 	return badRequest("", "The body broke off.")
 }
 
-// session is the conversation a request names; "" if it names none.
+// session returns the conversation a request names; "" if it names none.
 func (a *API) session(r *http.Request, named string) (string, error) {
 	id := r.Header.Get(headerSession)
 	if id == "" {
@@ -120,7 +120,7 @@ func (a *API) session(r *http.Request, named string) (string, error) {
 	return id, checkSession(id)
 }
 
-// pythons is the conversation that a message without a session name continues.
+// pythons returns the conversation that a message without a session name continues.
 func (a *API) pythons(session string, msgs []message) string {
 	if session == "" && a.o.History == historyDefault && len(msgs) == 1 && msgs[0].role == bus.RoleUser {
 		return "default"
@@ -150,7 +150,9 @@ func (a *API) fill(ctx context.Context, c *call, session string, msgs []message)
 	}
 	c.in.ID = sessionPrefix + randomHex(24)
 	c.in.SessionKey, c.in.Route = sessionPrefix+id, bus.Route{Channel: channelName, ChatID: id}
-	c.in.SenderID, c.in.OwnTurn, c.in.At = channelName, true, a.o.Now()
+	c.in.SenderID = channelName
+	c.in.OwnTurn = true
+	c.in.At = a.o.Now()
 	c.in.Preset, c.in.WantsStream = c.model.Preset, c.stream
 	for _, m := range msgs[:last] {
 		if m.role != bus.RoleSystem && !c.in.Stateless {
@@ -315,7 +317,9 @@ func (a *API) readChat(w http.ResponseWriter, r *http.Request) (*call, error) {
 	if c.model, err = a.model(req.Model); err != nil {
 		return c, err
 	}
-	c.stream, c.usage, c.in.NoTools = req.Stream, req.StreamOptions.IncludeUsage, req.ToolChoice.none
+	c.stream = req.Stream
+	c.usage = req.StreamOptions.IncludeUsage
+	c.in.NoTools = req.ToolChoice.none
 	c.events = c.events || req.Nanobot.Events
 	msgs := make([]message, len(req.Messages))
 	for i, m := range req.Messages {

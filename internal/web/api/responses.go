@@ -107,7 +107,9 @@ func (a *API) readResponses(w http.ResponseWriter, r *http.Request) (*call, stri
 	if c.model, err = a.model(req.Model); err != nil {
 		return c, "", err
 	}
-	c.stream, c.events, c.in.NoTools = req.Stream, c.events || req.Nanobot.Events, req.ToolChoice.none
+	c.stream = req.Stream
+	c.events = c.events || req.Nanobot.Events
+	c.in.NoTools = req.ToolChoice.none
 	var msgs []message
 	if req.Instructions != "" {
 		msgs = append(msgs, message{role: bus.RoleSystem, text: req.Instructions})
@@ -179,9 +181,18 @@ func textPart(s string) outputText {
 
 func (a *API) newResponse(c *call, instructions string) *response {
 	r := &response{
-		ID: "resp_" + randomHex(32), Object: "response", Created: a.o.Now().Unix(), Status: "in_progress", Model: c.model.ID,
-		Output: []outputItem{}, Parallel: true, Text: map[string]any{"format": map[string]string{"type": "text"}},
-		ToolChoice: "auto", Tools: []struct{}{}, Truncation: "disabled", Metadata: map[string]string{},
+		ID:         "resp_" + randomHex(32),
+		Object:     "response",
+		Created:    a.o.Now().Unix(),
+		Status:     "in_progress",
+		Model:      c.model.ID,
+		Output:     []outputItem{},
+		Parallel:   true,
+		Text:       map[string]any{"format": map[string]string{"type": "text"}},
+		ToolChoice: "auto",
+		Tools:      []struct{}{},
+		Truncation: "disabled",
+		Metadata:   map[string]string{},
 	}
 	if instructions != "" {
 		r.Instructions = &instructions
@@ -194,9 +205,13 @@ func (r *response) conclude(c *call, got answer, item outputItem) {
 	r.Status, item.Status = "completed", "completed"
 	switch got.finish {
 	case finishLength:
-		r.Status, item.Status, r.Incomplete = "incomplete", "incomplete", map[string]string{"reason": "max_output_tokens"}
+		r.Status = "incomplete"
+		item.Status = "incomplete"
+		r.Incomplete = map[string]string{"reason": "max_output_tokens"}
 	case finishFilter:
-		r.Status, item.Status, r.Incomplete = "incomplete", "incomplete", map[string]string{"reason": "content_filter"}
+		r.Status = "incomplete"
+		item.Status = "incomplete"
+		r.Incomplete = map[string]string{"reason": "content_filter"}
 	}
 	item.Content = []outputText{textPart(got.text)}
 	r.Output = []outputItem{item}
@@ -215,7 +230,13 @@ func (a *API) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	item := outputItem{ID: "msg_" + randomHex(32), Type: "message", Status: "in_progress", Role: "assistant", Content: []outputText{}}
+	item := outputItem{
+		ID:      "msg_" + randomHex(32),
+		Type:    "message",
+		Status:  "in_progress",
+		Role:    "assistant",
+		Content: []outputText{},
+	}
 	return a.answer(w, r, c, &responsesEncoder{call: c, resp: a.newResponse(c, instructions), item: item})
 }
 
@@ -269,7 +290,9 @@ func (e *responsesEncoder) begin() {
 }
 
 func (e *responsesEncoder) place(fields map[string]any) map[string]any {
-	fields["item_id"], fields["output_index"], fields["content_index"] = e.item.ID, 0, 0
+	fields["item_id"] = e.item.ID
+	fields["output_index"] = 0
+	fields["content_index"] = 0
 	return fields
 }
 

@@ -79,7 +79,7 @@ func (a *API) signedTrigger(w http.ResponseWriter, r *http.Request) error {
 	if a.o.Nonces == nil {
 		return errors.New("signed requests cannot be told from repeated ones: there is no place to remember them")
 	}
-	fresh, err := a.o.Nonces.take(r.Context(), nonce, until, a.o.Now())
+	fresh, err := a.o.Nonces.claim(r.Context(), nonce, until, a.o.Now())
 	if err != nil {
 		return err
 	}

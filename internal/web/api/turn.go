@@ -68,7 +68,7 @@ type speaker struct {
 	gap  bool // the next text begins a paragraph
 }
 
-func (s *speaker) say(text string) {
+func (s *speaker) write(text string) {
 	if text == "" {
 		return
 	}
@@ -84,7 +84,7 @@ func (s *speaker) say(text string) {
 
 func (s *speaker) paragraph(text string) {
 	s.gap = true
-	s.say(text)
+	s.write(text)
 	s.gap = true
 }
 
@@ -103,7 +103,7 @@ func (a *API) run(ctx context.Context, c *call, out sink) (answer, error) {
 		}
 		switch o.Kind {
 		case bus.Delta:
-			said.say(o.Text)
+			said.write(o.Text)
 		case bus.DeltaEnd:
 			said.gap = true
 		case bus.Message:

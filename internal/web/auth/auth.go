@@ -41,8 +41,8 @@ type Options struct {
 	Site func() Site
 	// Peer returns who sent a request; nil means httpsafe.PeerOf.
 	Peer func(*http.Request) httpsafe.Peer
-	// Tell sends a notice to the owner's chat.
-	Tell func(ctx context.Context, notice phrase.Sentence)
+	// Notify sends a notice to the owner's chat.
+	Notify func(ctx context.Context, notice phrase.Sentence)
 	// Changed is called when the devices, or those that wait, have changed. It must not block.
 	Changed func()
 }

@@ -43,10 +43,10 @@ func newHouse(t *testing.T) *house {
 func (h *house) open() {
 	h.Server = auth.New(auth.Options{
 		Store: disk.Open(h.dir, slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler),
-		Now:  func() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now },
-		Site: func() auth.Site { h.mu.Lock(); defer h.mu.Unlock(); return h.site },
-		Peer: func(*http.Request) httpsafe.Peer { return h.peer },
-		Tell: func(_ context.Context, s phrase.Sentence) { h.told = append(h.told, s.String()) },
+		Now:    func() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now },
+		Site:   func() auth.Site { h.mu.Lock(); defer h.mu.Unlock(); return h.site },
+		Peer:   func(*http.Request) httpsafe.Peer { return h.peer },
+		Notify: func(_ context.Context, s phrase.Sentence) { h.told = append(h.told, s.String()) },
 	})
 }
 

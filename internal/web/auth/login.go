@@ -197,7 +197,7 @@ func (s *Server) reused(r *http.Request, c *code) (answer, *refusal, error) {
 		if err := s.revoke(r.Context(), e.ID); err != nil {
 			return answer{}, nil, err
 		}
-		s.tell(r.Context(), phrase.Later("A sign-in link of the web page was used twice, the second time from %s. The device that it signed in (%s, %s) is signed out. If that was not you, another person or program has seen the link.",
+		s.notify(r.Context(), phrase.Later("A sign-in link of the web page was used twice, the second time from %s. The device that it signed in (%s, %s) is signed out. If that was not you, another person or program has seen the link.",
 			s.o.Site().peer(r), e.Name, e.Address))
 	}
 	return answer{}, &refusal{http.StatusUnauthorized, "code_used", "this link or code was used before; get another with: nanobot web"}, nil
@@ -209,14 +209,14 @@ func (s *Server) admit(r *http.Request) (*entry, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	s.tell(r.Context(), phrase.Later("A device has signed in to the web page: %s, %s. If that was not you: nanobot web revoke %s", e.Name, e.Address, e.ID))
+	s.notify(r.Context(), phrase.Later("A device has signed in to the web page: %s, %s. If that was not you: nanobot web revoke %s", e.Name, e.Address, e.ID))
 	s.changed()
 	return e, secret, nil
 }
 
-func (s *Server) tell(ctx context.Context, notice phrase.Sentence) {
-	if s.o.Tell != nil {
-		s.o.Tell(context.WithoutCancel(ctx), notice)
+func (s *Server) notify(ctx context.Context, notice phrase.Sentence) {
+	if s.o.Notify != nil {
+		s.o.Notify(context.WithoutCancel(ctx), notice)
 	}
 }
 
@@ -233,7 +233,7 @@ func browserName(agent string) string {
 	return text.Label(agent, nameLength)
 }
 
-// first is the word of the first pair (part=word) whose part occurs in s.
+// first returns the word of the first pair (part=word) whose part occurs in s.
 func first(s string, pairs ...string) string {
 	for _, p := range pairs {
 		part, word, _ := strings.Cut(p, "=")

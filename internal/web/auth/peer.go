@@ -52,7 +52,7 @@ func (o opener) mayUse(opened opener) bool {
 	return false
 }
 
-// openedFrom is the opener of a device that was stored before openers were: by the
+// openedFrom returns the opener of a device that was stored before openers were: by the
 // address that it was last used from.
 func openedFrom(address string) opener {
 	if a, err := netip.ParseAddr(address); err == nil && a.Unmap().IsLoopback() {

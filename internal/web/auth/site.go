@@ -37,7 +37,7 @@ func (s Site) Ours(r *http.Request) bool {
 	})
 }
 
-// hostname is a host without its port and brackets.
+// hostname returns a host without its port and brackets.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
@@ -134,7 +134,7 @@ func (s Site) Encrypted(r *http.Request) bool {
 	return r.TLS != nil || s.proxied(r) && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
-// peer is the address of the browser, as well as we know it.
+// peer returns the address of the browser, as well as we know it.
 func (s Site) peer(r *http.Request) string {
 	if s.proxied(r) {
 		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")   // some proxies add a line

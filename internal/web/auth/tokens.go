@@ -65,16 +65,16 @@ func (t *Tokens) Issue(now time.Time, ttl time.Duration, proven bool) (string, b
 // Use takes a token out of circulation and reports whether it was good, and whether
 // the program that it was issued to had proved who it is.
 func (t *Tokens) Use(token string, now time.Time) (proven, ok bool) {
-	return t.look(token, now, true)
+	return t.find(token, now, true)
 }
 
 // Good reports whether a token may be used, and used again.
 func (t *Tokens) Good(token string, now time.Time) bool {
-	_, ok := t.look(token, now, false)
+	_, ok := t.find(token, now, false)
 	return ok
 }
 
-func (t *Tokens) look(token string, now time.Time, spend bool) (proven, ok bool) {
+func (t *Tokens) find(token string, now time.Time, spend bool) (proven, ok bool) {
 	if !strings.HasPrefix(token, t.prefix) {
 		return false, false
 	}
@@ -115,7 +115,7 @@ func AnyOf(secrets []httpsafe.Secret, given string) bool {
 	return ok
 }
 
-// Bearer is the token in the Authorization header of a request, "" if there is none.
+// Bearer returns the token in the Authorization header of a request, "" if there is none.
 func Bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {

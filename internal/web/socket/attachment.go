@@ -27,7 +27,7 @@ const (
 // attachment is a file that came inside a frame.
 type attachment struct {
 	name, mime, data string // data is base64
-	upload           string // id of a file that came ahead, in the place of data
+	upload           string // id of a file that came ahead, instead of data
 	size             int64  // decoded
 }
 
@@ -176,7 +176,7 @@ func (c *Channel) storeOne(ctx context.Context, f attachment) (bus.Media, string
 	case errors.Is(err, media.ErrTooLarge):
 		return bus.Media{}, "size"
 	case err != nil:
-		c.d.Log.WarnContext(ctx, "keep a file", "channel", c.d.Name, "err", err)
+		c.d.Log.WarnContext(ctx, "cannot save a file", "channel", c.d.Name, "err", err)
 		return bus.Media{}, "decode"
 	}
 	declared, ok := media.Declared(m, f.mime)

@@ -98,7 +98,7 @@ func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (who person, ok 
 	return person{}, false
 }
 
-// clientID is what a client calls itself.
+// clientID returns what a client calls itself.
 func clientID(r *http.Request) string {
 	id := r.URL.Query().Get("client_id")
 	id = text.CutBytes(id, maxClientID)

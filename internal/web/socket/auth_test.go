@@ -303,8 +303,8 @@ func TestSettings(t *testing.T) {
 		{`{"host":"0.0.0.0","token":"short"}`, "at least 16"},
 		{`{"host":"0.0.0.0","tokenIssueSecret":"short"}`, "at least 16"},
 		{`{"trustedProxyAuth":{"trustedPeerCidrs":["10.0.0.0/8"]}}`, "assertionHeader"},
-		{`{"trustedProxyAuth":{"trustedPeerCidrs":["0.0.0.0/0"],"assertionHeader":"X-User"}}`, "everybody"},
-		{`{"trustedProxyAuth":{"trustedPeerCidrs":["::ffff:0.0.0.0/96"],"assertionHeader":"X-User"}}`, "everybody"},
+		{`{"trustedProxyAuth":{"trustedPeerCidrs":["0.0.0.0/0"],"assertionHeader":"X-User"}}`, "covers all addresses"},
+		{`{"trustedProxyAuth":{"trustedPeerCidrs":["::ffff:0.0.0.0/96"],"assertionHeader":"X-User"}}`, "covers all addresses"},
 		{`{"trustedProxyAuth":{"trustedPeerCidrs":["10.0.0.0/8"],"assertionHeader":"X-Forwarded-User"}}`, "assertionHeader"},
 		{`{"trustedProxyAuth":{"trustedPeerCidrs":["ten"],"assertionHeader":"X-User"}}`, "trustedPeerCidrs"},
 	} {

@@ -95,7 +95,7 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(b) //nolint:gosec // handing out tokens is what it is for
 }
 
-// secrets are what a client may prove itself with.
+// secrets returns what a client may prove itself with.
 func (c *Channel) secrets() (out []httpsafe.Secret) {
 	for _, s := range []httpsafe.Secret{c.set.TokenIssueSecret, c.set.Token} {
 		if !s.IsZero() {

@@ -71,13 +71,13 @@ func (c *conversation) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 	switch out.Kind {
 	case bus.Delta:
 		c.streams(out.Route.MessageID, h)
-		c.ring.stream(evDelta, out.StreamID, out.Text, everybody)
+		c.ring.stream(evDelta, out.StreamID, out.Text, allClients)
 	case bus.Reasoning:
 		c.thinking = true
 		c.ring.stream(evReasoning, out.StreamID, out.Text, modern)
 	case bus.DeltaEnd:
 		if out.Text != "" {
-			c.ring.stream(evDelta, out.StreamID, out.Text, everybody)
+			c.ring.stream(evDelta, out.StreamID, out.Text, allClients)
 		}
 		f := newFrame(evStreamEnd, c.id, len(out.StreamID)).text("stream_id", out.StreamID)
 		if out.Resuming {
@@ -156,20 +156,20 @@ func (c *conversation) streams(turn string, h *hub) {
 	}
 }
 
-// audience says who gets something that is no answer. Clients of the older
+// audience says who gets something that is not an answer. Clients of the older
 // generation take every message for one, so they get only what is wanted.
 func (h *hub) audience(k bus.Kind) audience {
 	if k == bus.Progress && !h.older.SendProgress || k == bus.ToolHint && !h.older.SendToolHints {
 		return modern
 	}
-	return everybody
+	return allClients
 }
 
 // final shows the answer, to those who have not got all of it as a stream, and
 // the end of the turn.
 func (c *conversation) final(out bus.Outbound, m *shownFiles) *event {
 	if c.private != nil {
-		c.private.said(bus.RoleAssistant, out.Text, out.Turn != nil && out.Turn.Clean)
+		c.private.record(bus.RoleAssistant, out.Text, out.Turn != nil && out.Turn.Clean)
 	}
 	stream := c.stream
 	c.stream = streaming{}
@@ -261,7 +261,7 @@ func (c *conversation) message(out bus.Outbound, m *shownFiles) frame {
 	return f
 }
 
-// labels are what stands on the buttons of a message. Clients that know no
+// labels returns what stands on the buttons of a message. Clients that know no
 // answers send a label back as a message, so on those of a question the code
 // stands as well.
 func labels(k bus.Kind, q *bus.Question) []string {
@@ -301,7 +301,7 @@ func turnEnd(chat, turn string, out bus.Outbound) frame {
 
 func withUsage(f frame, t *bus.Turn) frame {
 	usage, err := json.Marshal(t.Usage)
-	if err != nil { // a cost that is no number
+	if err != nil { // a cost that is not a number
 		return f
 	}
 	return f.raw("usage", usage)
@@ -332,7 +332,7 @@ func goalJSON(g *bus.Goal) []byte {
 	return b
 }
 
-// editList is what was done to files.
+// editList returns what was done to files.
 func editList(edits []bus.Edit) []byte {
 	b := []byte{'['}
 	for i, e := range edits {

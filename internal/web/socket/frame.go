@@ -17,7 +17,7 @@ func newFrame(event, chat string, size int) frame {
 	return f.text("chat_id", chat)
 }
 
-// key appends a name of our own, which needs no escaping.
+// key appends a name of our own, which does not need escaping.
 func (f frame) key(k string) frame {
 	return append(append(append(f, `,"`...), k...), `":`...)
 }

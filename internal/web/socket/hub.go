@@ -127,8 +127,8 @@ func (c *Channel) Seq(id string) (int64, bool) {
 	return 0, false
 }
 
-// rest puts a chat without a listener where it will be forgotten one day.
-func (h *hub) rest(c *conversation) {
+// unload moves a chat without a listener to those that may be forgotten.
+func (h *hub) unload(c *conversation) {
 	if c.idle != nil {
 		h.bytes -= c.weight
 		h.idle.Remove(c.idle)
@@ -205,7 +205,7 @@ func (h *hub) detach(s *socket, c *conversation) {
 		}
 	}
 	c.ring.trim(c.passed())
-	h.rest(c)
+	h.unload(c)
 }
 
 // passed is the number all connections have got.
@@ -267,7 +267,7 @@ func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, b
 	}
 	c := h.chat(id)
 	if c.sockets[s] == nil && len(s.places) >= maxPlaces {
-		h.rest(c)
+		h.unload(c)
 		return attached{}, false
 	}
 	if c.private != nil {
@@ -294,7 +294,7 @@ func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, b
 		p.seq, p.begin = start, begin
 	}
 	p.floor = c.ring.gone
-	h.rest(c)
+	h.unload(c)
 	s.mark(c, p)
 	out := attached{seq: p.seq, complete: complete, turn: c.turn, since: c.since, used: slices.Clone(c.used)}
 	for _, q := range c.asked {
@@ -320,7 +320,7 @@ func (h *hub) forget(id string) {
 	for _, p := range c.sockets {
 		p.seq = c.ring.last
 	}
-	h.rest(c)
+	h.unload(c)
 }
 
 // crowded reports whether a connection listens to as many chats as it may.
@@ -349,7 +349,7 @@ func (h *hub) spread(c *conversation) {
 		s.mark(c, p)
 	}
 	if len(c.sockets) == 0 {
-		h.rest(c)
+		h.unload(c)
 	}
 }
 

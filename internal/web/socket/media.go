@@ -54,7 +54,7 @@ func (l *links) sign(payload string) string {
 type shownFiles struct{ urls, names []string }
 
 // append adds the files to a message: as the older protocol lists them, with
-// addresses in the place of paths, and with names.
+// addresses instead of paths, and with names.
 func (m *shownFiles) append(f frame) frame {
 	f = append(f.list("media", m.urls).key("media_urls"), '[')
 	for i, u := range m.urls {
@@ -174,7 +174,7 @@ func (c *Channel) ServeMedia(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", info.ModTime(), f)
 }
 
-// contentType is what a browser may show by itself; everything else is to be
+// contentType returns what a browser may show by itself; everything else is to be
 // saved.
 func contentType(name string) string {
 	switch strings.ToLower(filepath.Ext(name)) {

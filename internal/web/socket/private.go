@@ -62,9 +62,9 @@ func (h *hub) returned(c *conversation) {
 	}
 }
 
-// said remembers a message, forgetting the oldest. Clean says that no words
+// record stores a message and drops the oldest. Clean says that no words
 // from outside were in it or before the model that wrote it.
-func (p *private) said(role, text string, clean bool) {
+func (p *private) record(role, text string, clean bool) {
 	if text == "" {
 		return
 	}

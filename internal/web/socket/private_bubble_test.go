@@ -28,7 +28,7 @@ func TestTemporaryChatWaits(t *testing.T) {
 		if _, ok := h.openPrivate(first, id); !ok {
 			t.Fatal("no temporary chat")
 		}
-		h.update(id, func(c *conversation) { c.private.said(bus.RoleUser, "one", true) })
+		h.update(id, func(c *conversation) { c.private.record(bus.RoleUser, "one", true) })
 		h.leave(first)
 		h.send(bus.Outbound{Kind: bus.Message, Route: bus.Route{ChatID: id}, ID: "m", Text: "while it was away"}, nil)
 

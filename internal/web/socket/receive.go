@@ -279,7 +279,7 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 	}
 }
 
-// chatState is what is kept about a chat.
+// chatState returns what is kept about a chat.
 func chatState(ctx context.Context, c *Channel, chatID string) ChatState {
 	if c.o.ChatState == nil || strings.HasPrefix(chatID, privatePrefix) {
 		return ChatState{}
@@ -287,7 +287,7 @@ func chatState(ctx context.Context, c *Channel, chatID string) ChatState {
 	return c.o.ChatState(ctx, bus.Route{Channel: c.d.Name, ChatID: chatID})
 }
 
-// words are what is said, and apart from it what it is said about: that was
+// words returns what is said, and apart from it what it is said about: that was
 // chosen from what others or the model wrote.
 func (e *envelope) words() (text string, about []bus.Quote) {
 	text = strings.TrimSpace(e.Content)
@@ -484,7 +484,7 @@ func (r *receiver) fork(ctx context.Context, e *envelope) {
 			index = *e.BeforeIndex
 		}
 		if err := r.c.o.Fork(ctx, from, to, user, index, text.CutBytes(e.Title, 256)); err != nil {
-			r.c.d.Log.WarnContext(ctx, "fork a chat", "channel", r.c.d.Name, "err", err)
+			r.c.d.Log.WarnContext(ctx, "cannot fork a chat", "channel", r.c.d.Name, "err", err)
 			r.problem("fork_rejected", "the chat could not be copied", e)
 			return
 		}

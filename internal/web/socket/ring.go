@@ -16,8 +16,8 @@ const (
 type audience uint8
 
 const (
-	everybody audience = iota
-	modern             // peers that speak the newer protocol
+	allClients audience = iota
+	modern              // peers that speak the newer protocol
 )
 
 // event is one thing that happened in a chat: a finished frame, or a piece of
@@ -41,7 +41,7 @@ type event struct {
 
 	keep    bool // an answer: goes last when room is needed
 	to      audience
-	except  string        // home of the connection that caused it and needs no copy
+	except  string        // home of the connection that caused it and does not need a copy
 	seen    bool          // a peer has got it
 	written chan struct{} // closed when seen, or when no connection is left; nil if no sender waits
 
@@ -113,7 +113,7 @@ func (r *ring) stream(kind, stream, text string, to audience) {
 			return
 		}
 	}
-	e := &event{first: r.last, last: r.last, kind: kind, stream: stream, text: []byte(text), cuts: []int{len(text)}, to: to, keep: to == everybody}
+	e := &event{first: r.last, last: r.last, kind: kind, stream: stream, text: []byte(text), cuts: []int{len(text)}, to: to, keep: to == allClients}
 	r.push(e)
 }
 

@@ -19,14 +19,14 @@ func (r *receiver) setScope(ctx context.Context, id string, e *envelope) bool {
 	if !ok {
 		return false
 	}
-	r.c.hub.tell(r.socket, id, func() frame {
+	r.c.hub.announce(r.socket, id, func() frame {
 		return newFrame(evUpdated, id, 128).text("scope", "workspace").raw("workspace_scope", mustJSON(got))
 	})
 	return true
 }
 
-// tell says something to who listens to a chat, and to one connection.
-func (h *hub) tell(s *socket, id string, told func() frame) {
+// announce sends an event to those who listen to a chat, and to one connection.
+func (h *hub) announce(s *socket, id string, told func() frame) {
 	listens := false
 	h.update(id, func(c *conversation) {
 		c.ring.add(&event{to: modern}, told())
@@ -37,7 +37,7 @@ func (h *hub) tell(s *socket, id string, told func() frame) {
 	}
 }
 
-// scope is what is in force after a frame asked for a folder. What cannot be
+// scope returns what is in force after a frame asked for a folder. What cannot be
 // done is answered: to ignore it would give more than was asked for. Who proved
 // nothing may be a command of the agent that wants out, and counts as far away.
 func (r *receiver) scope(ctx context.Context, id string, e *envelope) (got guard.Scope, ok bool) {

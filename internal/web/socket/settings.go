@@ -115,7 +115,7 @@ func (s *settings) checkPaths() error {
 		if v = strings.TrimRight(v, "/"); v == "" {
 			v = "/"
 		}
-		if taken(v) {
+		if reserved(v) {
 			return fmt.Errorf("%s: %q answers something else; choose another", p.name, v)
 		}
 		*p.value = v
@@ -126,9 +126,9 @@ func (s *settings) checkPaths() error {
 	return nil
 }
 
-// taken reports paths that have a use of their own, on our listener or on that
+// reserved reports paths that have a use of their own, on our listener or on that
 // of the gateway.
-func taken(path string) bool {
+func reserved(path string) bool {
 	switch path {
 	case bootstrapPath, "/health", "/healthz", "/livez", "/readyz":
 		return true
@@ -191,7 +191,7 @@ func (s *settings) checkProxy() error {
 			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-96)
 		}
 		if prefix.Bits() == 0 {
-			return fmt.Errorf("trustedProxyAuth.trustedPeerCidrs: %q is everybody", c)
+			return fmt.Errorf("trustedProxyAuth.trustedPeerCidrs: %q covers all addresses; write those of the proxy", c)
 		}
 		p.peers = append(p.peers, prefix)
 	}
@@ -205,7 +205,7 @@ func (s *settings) checkProxy() error {
 // minToken is how many characters a token has that others may try to guess.
 const minToken = 16
 
-// checkExposure refuses to listen for everybody without asking for anything, or
+// checkExposure refuses to listen for other machines without a proof of who asks, or
 // for something that can be guessed.
 func (s *settings) checkExposure() error {
 	if !s.own || s.UnixSocketPath != "" || httpsafe.LoopbackHost(s.Host) {

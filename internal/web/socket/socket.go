@@ -114,7 +114,7 @@ func (s *socket) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer cancel()
-		s.finish(s.write(ctx))
+		s.closeAfter(s.write(ctx))
 	})
 	wg.Go(func() {
 		defer cancel()
@@ -190,7 +190,7 @@ func (s *socket) write(ctx context.Context) error {
 		for {
 			var closing bool
 			var err error
-			batch, closing, err = s.take(batch[:0])
+			batch, closing, err = s.collect(batch[:0])
 			if err != nil {
 				return err
 			}
@@ -200,15 +200,15 @@ func (s *socket) write(ctx context.Context) error {
 				}
 				break
 			}
-			if err := s.put(lasting, batch); err != nil {
+			if err := s.writeBatch(lasting, batch); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// take collects frames: answers to this connection first, then the chats.
-func (s *socket) take(batch []outgoing) (_ []outgoing, closing bool, err error) {
+// collect gathers frames: answers to this connection first, then the chats.
+func (s *socket) collect(batch []outgoing) (_ []outgoing, closing bool, err error) {
 	h := s.c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -223,7 +223,7 @@ func (s *socket) take(batch []outgoing) (_ []outgoing, closing bool, err error) 
 	case s.eased <- struct{}{}:
 	default: // no sender waits, or it was said already
 	}
-	batch = s.feed.take(batch, h.pausing)
+	batch = s.feed.collect(batch, h.pausing)
 	for len(s.dirty) > 0 && len(batch) < batchFrames {
 		c := s.dirty[0]
 		p := s.places[c]
@@ -269,8 +269,8 @@ func (e *event) arrived() {
 	e.release()
 }
 
-// put sends frames, all in one go.
-func (s *socket) put(ctx context.Context, batch []outgoing) error {
+// writeBatch sends frames, all in one go.
+func (s *socket) writeBatch(ctx context.Context, batch []outgoing) error {
 	s.cork.hold()
 	for _, o := range batch {
 		if o.data == nil {
@@ -295,8 +295,8 @@ func (s *socket) put(ctx context.Context, batch []outgoing) error {
 	return nil
 }
 
-// finish closes the connection as its writer ended.
-func (s *socket) finish(err error) {
+// closeAfter closes the connection as its writer ended.
+func (s *socket) closeAfter(err error) {
 	switch {
 	case err == nil:
 		s.close(ws.StatusServiceRestart, "restarting")

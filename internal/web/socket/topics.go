@@ -89,8 +89,8 @@ func (h *hub) later() {
 	})
 }
 
-// take are the events for the client. Paused keeps back what may still be joined.
-func (f *feed) take(batch []outgoing, paused bool) []outgoing {
+// collect returns the events for the client. Paused keeps back what may still be joined.
+func (f *feed) collect(batch []outgoing, paused bool) []outgoing {
 	if f.dropped {
 		f.dropped, f.data, f.changed = false, nil, nil
 		return append(batch, outgoing{data: newFrame(evResync, "", 0).end()})
@@ -111,7 +111,7 @@ func (f *feed) take(batch []outgoing, paused bool) []outgoing {
 	return batch
 }
 
-// subscribe takes the topics that a client wants to hear of, in the place of
+// subscribe takes the topics that a client wants to hear of, instead of
 // those before.
 func subscribe(r *receiver, e *envelope) {
 	var want []string

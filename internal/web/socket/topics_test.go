@@ -16,7 +16,7 @@ func told(t *testing.T, s *socket) (out []map[string]any) {
 	t.Helper()
 	s.c.hub.mu.Lock()
 	defer s.c.hub.mu.Unlock()
-	for _, o := range s.feed.take(nil, s.c.hub.pausing) {
+	for _, o := range s.feed.collect(nil, s.c.hub.pausing) {
 		var m map[string]any
 		if err := json.Unmarshal(o.data, &m); err != nil {
 			t.Fatal(err)

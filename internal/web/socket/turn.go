@@ -64,7 +64,7 @@ func (h *hub) accepted(from *socket, in bus.Inbound, r reservation, m *shownFile
 			c.accepted = slices.Delete(c.accepted, 0, 1)
 		}
 		if c.private != nil {
-			c.private.said(bus.RoleUser, in.Text, !in.Foreign() && len(in.Media) == 0)
+			c.private.record(bus.RoleUser, in.Text, !in.Foreign() && len(in.Media) == 0)
 		}
 		f := newFrame(evUser, c.id, len(in.Text)+64).must("text", in.Text).text("turn_id", visible(id)).text("client_id", from.client)
 		if m != nil {
@@ -77,9 +77,9 @@ func (h *hub) accepted(from *socket, in bus.Inbound, r reservation, m *shownFile
 	})
 }
 
-// restarting tells all connections that the program ends; their writers close
+// announceRestart tells all connections that the program ends; their writers close
 // them after that.
-func (h *hub) restarting() {
+func (h *hub) announceRestart() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.peers {

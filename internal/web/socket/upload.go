@@ -57,7 +57,7 @@ func (u *uploads) begin(owner string) bool {
 	return true
 }
 
-func (u *uploads) end(owner string) {
+func (u *uploads) release(owner string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.busy[owner]--; u.busy[owner] <= 0 {
@@ -65,14 +65,14 @@ func (u *uploads) end(owner string) {
 	}
 }
 
-// keep gives a file a name until a message uses it or its time is over.
-func (u *uploads) keep(f *upload) (id string) {
+// save stores a file under a new name until a message uses it or its time is over.
+func (u *uploads) save(f *upload) (id string) {
 	id = rand.Text()
-	u.put(id, f)
+	u.store(id, f)
 	return id
 }
 
-func (u *uploads) put(id string, f *upload) {
+func (u *uploads) store(id string, f *upload) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.files == nil {
@@ -80,7 +80,7 @@ func (u *uploads) put(id string, f *upload) {
 	}
 	u.files[id] = f
 	f.timer = time.AfterFunc(uploadLife, func() {
-		if got, ok := u.take(id, f.owner); ok {
+		if got, ok := u.claim(id, f.owner); ok {
 			discard([]bus.Media{got.media})
 		}
 	})
@@ -98,12 +98,12 @@ func (u *uploads) refund(files []attachment, stored []bus.Media, owner, dir stri
 			discard([]bus.Media{m})
 			continue
 		}
-		u.put(files[i].upload, &upload{owner: owner, media: back})
+		u.store(files[i].upload, &upload{owner: owner, media: back})
 	}
 }
 
-// look describes a file of an owner that no message has used.
-func (u *uploads) look(id, owner string) (mime string, size int64, ok bool) {
+// stat describes a file of an owner that no message has used.
+func (u *uploads) stat(id, owner string) (mime string, size int64, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	f := u.files[id]
@@ -113,8 +113,8 @@ func (u *uploads) look(id, owner string) (mime string, size int64, ok bool) {
 	return f.media.MIME, f.media.Size, true
 }
 
-// take gives a file to the one message that uses it.
-func (u *uploads) take(id, owner string) (*upload, bool) {
+// claim gives a file to the one message that uses it.
+func (u *uploads) claim(id, owner string) (*upload, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	f := u.files[id]
@@ -126,7 +126,7 @@ func (u *uploads) take(id, owner string) (*upload, bool) {
 	return f, true
 }
 
-// clear deletes all files, also those of a process that is no more.
+// clear deletes all files, also those of a process that has ended.
 func (u *uploads) clear(dir string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *Channel) ServeUpload(w http.ResponseWriter, r *http.Request, device str
 		refuseUpload(w, http.StatusTooManyRequests, "upload_too_many", map[string]any{"limit": maxUploads})
 		return
 	}
-	defer c.uploads.end(device)
+	defer c.uploads.release(device)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // a server without deadlines waits longer
 	store := media.Store{Dir: uploadDir(c.d), Max: limit}
 	m, err := store.Save(r.Context(), name, r.Body)
@@ -188,7 +188,7 @@ func (c *Channel) ServeUpload(w http.ResponseWriter, r *http.Request, device str
 		refuseUpload(w, http.StatusUnsupportedMediaType, "upload_type", nil)
 		return
 	}
-	id := c.uploads.keep(&upload{owner: device, media: declared})
+	id := c.uploads.save(&upload{owner: device, media: declared})
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"upload_id": id, "size": m.Size, "type": kind, "expires_in": int(uploadLife / time.Second)})
 }
@@ -210,7 +210,7 @@ func (u *uploads) described(files []attachment, owner string) (reason string) {
 			continue
 		}
 		var ok bool
-		if f.mime, f.size, ok = u.look(f.upload, owner); !ok || owner == "" || used[f.upload] {
+		if f.mime, f.size, ok = u.stat(f.upload, owner); !ok || owner == "" || used[f.upload] {
 			return "upload_gone"
 		}
 		used[f.upload] = true
@@ -220,7 +220,7 @@ func (u *uploads) described(files []attachment, owner string) (reason string) {
 
 // adopt puts a file that came ahead where those of messages are.
 func (u *uploads) adopt(f attachment, owner, dir string) (bus.Media, string) {
-	up, ok := u.take(f.upload, owner)
+	up, ok := u.claim(f.upload, owner)
 	if !ok {
 		return bus.Media{}, "upload_gone"
 	}

@@ -19,14 +19,14 @@ func TestUploadThatIsNotUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var u uploads
-		id := u.keep(&upload{owner: "d", media: m})
+		id := u.save(&upload{owner: "d", media: m})
 		time.Sleep(uploadLife - time.Second)
-		if _, _, ok := u.look(id, "d"); !ok {
+		if _, _, ok := u.stat(id, "d"); !ok {
 			t.Error("gone before its time")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, _, ok := u.look(id, "d"); ok {
+		if _, _, ok := u.stat(id, "d"); ok {
 			t.Error("still there after an hour")
 		}
 		if _, err := os.Stat(m.Path); !os.IsNotExist(err) {

@@ -63,7 +63,7 @@ func (c *Channel) Heard(key string, in *bus.Inbound) {
 }
 
 // Overheard shows the watchers of a conversation what the agent says there.
-// It needs no delivery receipt, and questions in it cannot be answered here.
+// It does not need a delivery receipt, and questions in it cannot be answered here.
 func (c *Channel) Overheard(key string, out bus.Outbound) {
 	if !c.hub.watched(key) {
 		return
@@ -122,7 +122,7 @@ func setModel(ctx context.Context, r *receiver, e *envelope) {
 		r.problem("model_rejected", err.Error(), e)
 		return
 	}
-	r.c.hub.tell(r.socket, e.ChatID, func() frame {
+	r.c.hub.announce(r.socket, e.ChatID, func() frame {
 		return newFrame(evUpdated, e.ChatID, 128).text("scope", "model").must("model_name", name).must("model_preset", e.Preset)
 	})
 }

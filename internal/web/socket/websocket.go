@@ -248,7 +248,7 @@ func (c *Channel) Run(ctx context.Context, submit chat.Submit) error {
 			}
 		}
 	}
-	c.end(l, cancel)
+	c.shutdown(l, cancel)
 	if err := c.reserve(&doc, spareNumbers); err != nil {
 		c.d.Log.WarnContext(ctx, "more numbers of events than needed stay reserved", "err", err)
 	}
@@ -344,12 +344,12 @@ func (c *Channel) begin(l *life) {
 	c.live = l
 }
 
-// end tells all clients, gives them a moment and waits for them.
-func (c *Channel) end(l *life, cut context.CancelFunc) {
+// shutdown tells all clients, gives them a moment and waits for them.
+func (c *Channel) shutdown(l *life, cut context.CancelFunc) {
 	c.mu.Lock()
 	c.live = nil
 	c.mu.Unlock()
-	c.hub.restarting()
+	c.hub.announceRestart()
 	t := time.AfterFunc(farewell, cut)
 	defer t.Stop()
 	l.sockets.Wait()

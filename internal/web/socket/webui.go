@@ -116,9 +116,9 @@ func (q *requests) drop(id string) {
 	}
 }
 
-// end gives everybody who waits the answer. Nil means that it was not carried
+// resolve gives the answer to all who wait for it. Nil means that it was not carried
 // out.
-func (q *requests) end(id string, a *answer, f []byte) {
+func (q *requests) resolve(id string, a *answer, f []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a.frame = f
@@ -153,7 +153,7 @@ func (r *receiver) webui(ctx context.Context, e *envelope) {
 	case !r.proven:
 		refuse(http.StatusForbidden, "token_missing", "this connection came without a token; set one and connect with it")
 		return
-	case !r.take():
+	case !r.reserve():
 		refuse(http.StatusTooManyRequests, "too_many_requests", "too many requests at once")
 		return
 	}
@@ -179,7 +179,7 @@ func (r *receiver) answered(ctx context.Context, id, action string, payload json
 			if !carried {
 				kept = nil
 			}
-			q.end(r.client+"\x00"+id, a, kept)
+			q.resolve(r.client+"\x00"+id, a, kept)
 			return f
 		}
 		select {
@@ -210,12 +210,12 @@ func act(ctx context.Context, c *Channel, id, action string, payload json.RawMes
 		status, code, params := detailOf(err)
 		return failed(id, status, code, err.Error(), params), true
 	}
-	tell(c, action, payload, result, changed)
+	publishChange(c, action, payload, result, changed)
 	return newFrame(evWebuiResponse, "", len(result)+64).text("request_id", id).flag("ok", true).raw("result", result), true
 }
 
-// tell lets all clients know about what one of them changed for all.
-func tell(c *Channel, action string, payload, result json.RawMessage, changed []string) {
+// publishChange notifies all clients of what one of them changed for all.
+func publishChange(c *Channel, action string, payload, result json.RawMessage, changed []string) {
 	for _, topic := range changed {
 		c.Publish(topic, nil)
 	}
@@ -264,7 +264,7 @@ func (r *receiver) setSidebar(ctx context.Context, e *envelope) {
 		r.problem("sidebar_state_rejected", err.Error(), e)
 		return
 	}
-	tell(r.c, "sidebar.update", payload, result, changed)
+	publishChange(r.c, "sidebar.update", payload, result, changed)
 }
 
 func failed(id string, status int, code, message string, params map[string]any) frame {
@@ -283,7 +283,7 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-// detailOf is what an error of the API says besides its words.
+// detailOf returns what an error of the API says besides its words.
 func detailOf(err error) (status int, code string, params map[string]any) {
 	var e interface {
 		HTTPStatus() int
@@ -301,8 +301,8 @@ func validAction(s string) bool {
 	return validWord(s, 128, "_.") && s[0] >= 'a' && s[0] <= 'z' && strings.ToLower(s) == s
 }
 
-// take begins a request, unless the connection has too many.
-func (r *receiver) take() bool {
+// reserve counts a request that begins, and reports false if the connection has too many.
+func (r *receiver) reserve() bool {
 	r.c.hub.mu.Lock()
 	defer r.c.hub.mu.Unlock()
 	if r.asking >= maxAtOnce {

@@ -197,7 +197,7 @@ func TestAnswersHaveBounds(t *testing.T) {
 		if !mine {
 			t.Fatalf("%s was known", id)
 		}
-		q.end(id, a, make([]byte, maxKept/8))
+		q.resolve(id, a, make([]byte, maxKept/8))
 		if _, mine, fits := q.begin(id, sum, now); mine || !fits {
 			t.Fatalf("the answer to %s was forgotten at once", id)
 		}

@@ -12,7 +12,7 @@ const attachedLine = "[Attachment: "
 // ownPrefix is how many characters the media store puts before the name of a file.
 const ownPrefix = 12
 
-// documents are the files of a message that the model was told of in words. The text
+// documents returns the files of a message that the model was told of in words. The text
 // of one of them may pretend to be such a line, so only files of the media store
 // are shown.
 func documents(r *session.Record) (paths []string) {

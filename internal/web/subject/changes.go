@@ -31,7 +31,7 @@ const (
 	diffBytes = 1 << 20
 )
 
-// program is the one in use, if it keeps changes.
+// program returns the one in use, if it keeps changes.
 func (c Changes) program(ctx context.Context) (*Program, error) {
 	now, err := c.Now(ctx)
 	if err == nil && now.Changes == nil {
@@ -118,7 +118,7 @@ func (c Changes) apply(ctx context.Context, payload json.RawMessage) (any, error
 	paths := append(append([]string{}, report.Restored...), report.Deleted...)
 	if len(paths) > 0 {
 		if err := now.Agent.Undone(ctx, t.Session, paths); err != nil { // the files are as they should be
-			c.Log.ErrorContext(ctx, "tell the model about an undo", "session", t.Session, "err", err)
+			c.Log.ErrorContext(ctx, "cannot tell the model about an undo", "session", t.Session, "err", err)
 		}
 	}
 	return report, nil

@@ -83,7 +83,10 @@ func (c *Checkup) run(_ context.Context, payload json.RawMessage) (any, error) {
 	if c.running {
 		return struct{}{}, nil
 	}
-	c.running, c.network, c.started, c.findings = true, in.Network, time.Now(), nil
+	c.running = true
+	c.network = in.Network
+	c.started = time.Now()
+	c.findings = nil
 	c.Go(func() {
 		defer c.change(func() { c.running = false })
 		c.Checks.Run(life, in.Network, func(f Finding) {
@@ -101,7 +104,7 @@ func (c *Checkup) change(f func()) {
 	c.Feed.Publish(web.TopicDoctor, nil)
 }
 
-// bundle is a file for people who help.
+// bundle returns a file for people who help.
 func (c *Checkup) bundle(ctx context.Context, _ *http.Request) (any, error) {
 	if c.Checks == nil {
 		return nil, web.Refuse(http.StatusServiceUnavailable, "the checks cannot run now; try: nanobot doctor")

@@ -122,14 +122,22 @@ func (c Conversations) list(ctx context.Context, r *http.Request) (any, error) {
 		}
 		last = i
 		found = append(found, conversation{
-			Key: in.Key, Title: now.Secrets.Redact(cmp.Or(in.Title, firstWords(in.Preview))), Preview: now.Secrets.Redact(in.Preview), CreatedAt: stamp(in.Created), UpdatedAt: stamp(in.Updated),
-			Messages: in.Messages, Bytes: in.Bytes, Running: in.ID == "" && now.Agent.BusyWith(in.Key), ArchiveID: in.ID, Unread: unread[in.Key],
+			Key:       in.Key,
+			Title:     now.Secrets.Redact(cmp.Or(in.Title, firstWords(in.Preview))),
+			Preview:   now.Secrets.Redact(in.Preview),
+			CreatedAt: stamp(in.Created),
+			UpdatedAt: stamp(in.Updated),
+			Messages:  in.Messages,
+			Bytes:     in.Bytes,
+			Running:   in.ID == "" && now.Agent.BusyWith(in.Key),
+			ArchiveID: in.ID,
+			Unread:    unread[in.Key],
 		})
 	}
 	return map[string]any{"sessions": found, "total": total, "cursor": cursor}, nil
 }
 
-// containing are the conversations with all the words in their messages, as far as
+// containing returns the conversations with all the words in their messages, as far as
 // the best hits of the search tell. A search that fails only finds less.
 func (c Conversations) containing(ctx context.Context, index *search.Index, words string) map[string]bool {
 	out := map[string]bool{}
@@ -148,7 +156,7 @@ func (c Conversations) containing(ctx context.Context, index *search.Index, word
 	return out
 }
 
-// stored are the conversations, or those of the archive.
+// stored returns the conversations, or those of the archive.
 func stored(ctx context.Context, all *session.Store, archived bool) (out []session.Archived, err error) {
 	if archived {
 		return session.ListArchive(ctx, all)
@@ -163,7 +171,7 @@ func stored(ctx context.Context, all *session.Store, archived bool) (out []sessi
 // titleRunes is the length of a title that is made of the first words.
 const titleRunes = 60
 
-// firstWords is the title of a conversation that has none.
+// firstWords returns the title of a conversation that has none.
 func firstWords(preview string) string { return text.Label(preview, titleRunes) }
 
 // cursorOf names a place in the list that stays where it is when conversations
@@ -172,7 +180,7 @@ func cursorOf(in *session.Archived) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(in.Updated.UnixNano(), 10) + " " + in.ID + in.Key))
 }
 
-// after is the index behind a cursor.
+// after returns the index behind a cursor.
 func after(infos []session.Archived, cursor string) (int, error) {
 	if cursor == "" {
 		return 0, nil
@@ -215,7 +223,7 @@ func (c Conversations) restore(ctx context.Context, payload json.RawMessage) (an
 	return map[string]any{"key": key, "restored": true}, nil
 }
 
-// context is what the model would be shown of a conversation, and its size.
+// context returns what the model would be shown of a conversation, and its size.
 func (c Conversations) context(ctx context.Context, r *http.Request) (any, error) {
 	now, err := c.Now(ctx)
 	if err != nil {

@@ -37,7 +37,7 @@ func (c Costs) Routes() web.Routes {
 	return web.Routes{Reads: map[string]web.Read{"budget": c.budget, "sessions/{key}/estimate": c.estimate}}
 }
 
-// program is the one in use, if it records costs.
+// program returns the one in use, if it records costs.
 func (c Costs) program(ctx context.Context) (*Program, error) {
 	now, err := c.Now(ctx)
 	if err == nil && now.Ledger == nil {
@@ -96,7 +96,13 @@ func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 
-	out := estimated{Model: used.Model, Window: used.Window, Tokens: used.Tokens + size/bytesPerToken, Billing: price.Billing, Basis: "price"}
+	out := estimated{
+		Model:   used.Model,
+		Window:  used.Window,
+		Tokens:  used.Tokens + size/bytesPerToken,
+		Billing: price.Billing,
+		Basis:   "price",
+	}
 	out.Limits, _ = ledger.Standings(now.Ledger, key)
 	low := llm.Usage{Prompt: out.Tokens, Cached: used.Cached, Completion: shortAnswer}
 	high := llm.Usage{Prompt: estimateCalls * (used.Tokens + size/bytesPerTokenL), Completion: estimateCalls * longAnswer}
@@ -126,7 +132,7 @@ func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
 // since is from when on earlier calls count.
 func (c Costs) since() time.Time { return c.Clock().AddDate(0, 0, -estimateDays) }
 
-// price is what the model of a conversation costs. Which provider answers, and how it
+// price returns what the model of a conversation costs. Which provider answers, and how it
 // is paid, is judged by the last call.
 func (c Costs) price(ctx context.Context, now *Program, key string) (ledger.Price, error) {
 	last := ledger.Entry{Model: now.Model, Provider: now.Provider}

@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/web"
 )
 
-// export is a conversation as a file: Markdown for people, or the lines that
+// export returns a conversation as a file: Markdown for people, or the lines that
 // every version of nanobot reads. Credentials are taken out of both.
 func (c Conversations) export(ctx context.Context, r *http.Request) (any, error) {
 	now, err := c.Now(ctx)

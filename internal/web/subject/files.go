@@ -213,7 +213,7 @@ func whole(data []byte) []byte {
 	return data
 }
 
-// textType is the type of a text by the name of its file.
+// textType returns the type of a text by the name of its file.
 func textType(name string) string {
 	known := map[string]string{
 		".md": "text/markdown", ".markdown": "text/markdown", ".json": "application/json", ".html": "text/html", ".htm": "text/html", ".svg": "image/svg+xml",

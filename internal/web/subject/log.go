@@ -70,7 +70,13 @@ type logAnswer struct {
 
 func (l Log) read(ctx context.Context, r *http.Request) (any, error) {
 	v := r.URL.Query()
-	q := logQuery{level: severity(cmp.Or(v.Get("level"), "debug")), session: v.Get("session"), words: strings.ToLower(v.Get("q")), before: v.Get("before"), limit: logPage}
+	q := logQuery{
+		level:   severity(cmp.Or(v.Get("level"), "debug")),
+		session: v.Get("session"),
+		words:   strings.ToLower(v.Get("q")),
+		before:  v.Get("before"),
+		limit:   logPage,
+	}
 	if q.level < 0 || len(q.words) > logFilter {
 		return nil, web.Refuse(http.StatusBadRequest, "level can be debug, info, warn or error, and q has at most %d bytes", logFilter)
 	}
@@ -228,7 +234,9 @@ func (l Log) parse(line []byte, q logQuery) (e entry, ok bool) {
 			}
 			return ""
 		}
-		e.At, e.Level, e.Message = take("time"), strings.ToLower(take("level")), l.Secrets.Scrub(take("msg"))
+		e.At = take("time")
+		e.Level = strings.ToLower(take("level"))
+		e.Message = l.Secrets.Scrub(take("msg"))
 		session, _ = fields["session"].(string)
 		for name, v := range fields {
 			s, ok := v.(string)
@@ -240,7 +248,9 @@ func (l Log) parse(line []byte, q logQuery) (e entry, ok bool) {
 		}
 		slices.SortStableFunc(e.Attrs, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	} else if m := textLine().FindStringSubmatch(string(line)); m != nil {
-		e.At, e.Level, e.Message = m[1], strings.ToLower(m[2]), l.Secrets.Scrub(unquoted(m[3]))
+		e.At = m[1]
+		e.Level = strings.ToLower(m[2])
+		e.Message = l.Secrets.Scrub(unquoted(m[3]))
 		for _, pair := range textPair().FindAllStringSubmatch(m[4], -1) {
 			value := unquoted(pair[2])
 			if pair[1] == "session" {

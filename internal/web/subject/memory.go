@@ -130,7 +130,7 @@ func versionOf(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// memoryShow is what is remembered of the owner, or of a scope.
+// memoryShow returns what is remembered of the owner, or of a scope.
 func memoryShow(ctx context.Context, m remembered, r *http.Request) (any, error) {
 	all, err := m.Overview(ctx, r.URL.Query().Get("scope"), false)
 	if err != nil {
@@ -220,7 +220,7 @@ func memoryDiff(ctx context.Context, m remembered, r *http.Request) (any, error)
 	return map[string]any{"change": of, "files": change.Files, "diff": clip(m.secrets.Redact(head(change.Diff, diffBytes)), diffBytes)}, nil
 }
 
-// memoryFindings are those that came from outside and wait for the owner.
+// memoryFindings returns those that came from outside and wait for the owner.
 func memoryFindings(ctx context.Context, m remembered, _ *http.Request) (any, error) {
 	held, err := m.Dream.Quarantine(ctx)
 	if err != nil {

@@ -79,14 +79,14 @@ func (o Operations) promise(_ context.Context, payload json.RawMessage) (any, er
 	return map[string]string{"url": o.Promise("/api/" + in.Read)}, nil
 }
 
-// memoryInUse is what the program has of the machine's memory, in bytes.
+// memoryInUse returns what the program has of the machine's memory, in bytes.
 func memoryInUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m) // runtime/metrics would work at every start of the program
 	return m.Sys - m.HeapReleased
 }
 
-// served is a file that is made for one download, in a folder of its own, and
+// served returns a file that is made for one download, in a folder of its own, and
 // removed with the folder after it.
 func served(ctx context.Context, kind string, create func(context.Context) (string, error)) (any, error) {
 	path, err := create(ctx)

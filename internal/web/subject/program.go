@@ -1,4 +1,4 @@
-// Package subject is what web clients read and change: conversations, file changes,
+// Package subject has the reads and actions of web clients: conversations, file changes,
 // memory, jobs, skills, costs, questions, devices. It hides in which shapes these cross
 // the wire, which the pages get from here (make web-types), and says what can be done in
 // which state. What it is about lies in the packages below.

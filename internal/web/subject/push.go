@@ -165,7 +165,7 @@ func (p Push) Notify(ctx context.Context, kind string) (sent int) {
 	}
 	d, err := p.change(ctx, func(*subscriptions) {})
 	if err != nil {
-		p.Log.WarnContext(ctx, "read the subscriptions for notifications", "err", err)
+		p.Log.WarnContext(ctx, "cannot read the subscriptions for notifications", "err", err)
 		return 0
 	}
 	body, _ := json.Marshal(map[string]string{"kind": kind}) // plain values
@@ -183,7 +183,7 @@ func (p Push) Notify(ctx context.Context, kind string) (sent int) {
 	}
 	if len(gone) > 0 {
 		if _, err := p.change(ctx, func(d *subscriptions) { d.drop(func(s subscription) bool { return slices.Contains(gone, s.Endpoint) }) }); err != nil {
-			p.Log.WarnContext(ctx, "drop a subscription for notifications", "err", err)
+			p.Log.WarnContext(ctx, "cannot remove a subscription for notifications", "err", err)
 		}
 	}
 	return sent
@@ -237,7 +237,7 @@ func (p Push) vapid(raw []byte, endpoint string) (string, error) {
 	return "vapid t=" + token + "." + b64(signature) + ", k=" + b64(public), nil
 }
 
-// encrypted is a message that only the browser can read (RFC 8291), in one record.
+// encrypted returns a message that only the browser can read (RFC 8291), in one record.
 func encrypted(s subscription, message []byte) ([]byte, error) {
 	theirs, err := ecdh.P256().NewPublicKey(s.Public)
 	if err != nil {

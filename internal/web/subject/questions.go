@@ -76,7 +76,7 @@ func (q Questions) explain(ctx context.Context, payload json.RawMessage) (any, e
 	return v, err
 }
 
-// history is a page of answers, the newest first; the cursor is the number of
+// history returns a page of answers, the newest first; the cursor is the number of
 // the last one.
 func (q Questions) history(ctx context.Context, r *http.Request) (any, error) {
 	limit, err := number(r, "limit", 50)
@@ -134,13 +134,13 @@ type Answers struct {
 	mu sync.Mutex
 }
 
-// kept is the document. Number is that of its last answer.
-type kept struct {
+// answerList is the document of answers. Number is that of its last answer.
+type answerList struct {
 	Number int        `json:"number"`
 	List   []Answered `json:"answers"`
 }
 
-func (l *Answers) load(ctx context.Context) (k kept, v store.Version, err error) {
+func (l *Answers) load(ctx context.Context) (k answerList, v store.Version, err error) {
 	raw, v, err := l.Store.Doc(ctx, answersName)
 	if err == nil && v != store.Missing {
 		err = json.Unmarshal(raw, &k)

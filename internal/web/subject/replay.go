@@ -154,13 +154,13 @@ func (p *player) find(ctx context.Context, v *session.View) error {
 			continue
 		}
 		p.found = p.found || it.Record.InboundID == p.key+"/"+p.id
-		p.take(&it)
+		p.addRecord(&it)
 	}
 	return nil
 }
 
-// take adds what a record says; later ones were taken before.
-func (p *player) take(it *session.Item) {
+// addRecord appends what a record says; later ones were taken before.
+func (p *player) addRecord(it *session.Item) {
 	r := &it.Record
 	switch {
 	case r.Role == llm.ToolRole:
@@ -201,7 +201,7 @@ func (p *player) add(s *step) {
 	p.steps = append(p.steps, s)
 }
 
-// line is the beginning of a text, credentials taken out.
+// line returns the beginning of a text, credentials taken out.
 func (p *player) line(s string) string {
 	return text.Label(p.now.Secrets.Redact(head(s, 4*replayText)), replayText)
 }
@@ -222,15 +222,23 @@ func (p *player) calls(ctx context.Context) error {
 		p.add(&step{
 			start: e.Time.Add(-time.Duration(e.DurationMS) * time.Millisecond), DurationMS: e.DurationMS,
 			Model: &modelStep{
-				Model: e.Model, Provider: e.Provider, Source: e.Source, FirstMS: e.TTFTMS, Prompt: e.Prompt, Completion: e.Completion,
-				Cached: e.Cached, Billing: e.Billing, USD: e.USD, Outcome: e.Outcome,
+				Model:      e.Model,
+				Provider:   e.Provider,
+				Source:     e.Source,
+				FirstMS:    e.TTFTMS,
+				Prompt:     e.Prompt,
+				Completion: e.Completion,
+				Cached:     e.Cached,
+				Billing:    e.Billing,
+				USD:        e.USD,
+				Outcome:    e.Outcome,
 			},
 		})
 	}
 	return nil
 }
 
-// began is when the turn began, or its first record.
+// began returns when the turn began, or its first record.
 func (p *player) began() (at time.Time) {
 	if p.note != nil {
 		at = p.note.Started

@@ -46,7 +46,7 @@ type jobs struct {
 	secrets *httpsafe.Registry
 }
 
-// jobs is the schedule in the types of the pages.
+// jobs returns the schedule in the types of the pages.
 func (p *Program) jobs() jobs {
 	return jobs{Scheduler: p.Schedule, data: p.DataDir, secrets: p.Secrets}
 }
@@ -100,7 +100,7 @@ type target struct {
 	SessionKey string `json:"session_key"` // the conversation it happens in
 	Deliver    bool   `json:"deliver"`     // the result goes to the chat, not only failures
 
-	bound string // conversation that somebody chose for it
+	bound string // conversation that a user chose for it
 }
 
 // outcome is how the last runs went, and when the next one is.
@@ -189,7 +189,7 @@ func (j jobs) list(ctx context.Context, want func(*automation) bool) (any, error
 	return map[string]any{"automations": all}, nil
 }
 
-// automations are the jobs, the next one first, and then the triggers.
+// automations returns the jobs, the next one first, and then the triggers.
 func (j jobs) automations(ctx context.Context, want func(*automation) bool) ([]automation, error) {
 	out := []automation{}
 	list, err := j.List(ctx)
@@ -216,14 +216,23 @@ func (j jobs) automations(ctx context.Context, want func(*automation) bool) ([]a
 func (j jobs) job(of *schedule.Job) automation {
 	r := of.Payload.Route()
 	a := automation{
-		Kind: kindJob, ID: of.ID, Name: of.Name, Message: j.secrets.Redact(of.Payload.Message), Enabled: of.Enabled, Protected: of.Protected(),
-		Running: of.State.Pending != nil, CatchUp: of.CatchUp, TimeoutS: of.TimeoutS,
-		target: target{Channel: r.Channel, ChatID: r.ChatID, SessionKey: of.Session(), Deliver: of.Payload.Deliver, bound: of.Payload.SessionKey},
+		Kind:      kindJob,
+		ID:        of.ID,
+		Name:      of.Name,
+		Message:   j.secrets.Redact(of.Payload.Message),
+		Enabled:   of.Enabled,
+		Protected: of.Protected(),
+		Running:   of.State.Pending != nil,
+		CatchUp:   of.CatchUp,
+		TimeoutS:  of.TimeoutS,
+		target:    target{Channel: r.Channel, ChatID: r.ChatID, SessionKey: of.Session(), Deliver: of.Payload.Deliver, bound: of.Payload.SessionKey},
 		outcome: outcome{
 			LastRun: stamp(of.State.LastRunAtMS.Time()), LastStatus: string(of.State.LastStatus),
 			LastError: j.secrets.Redact(string(of.State.LastError)), History: j.runs(tail(of.State.RunHistory)),
 		},
-		CreatedAt: stamp(of.CreatedAtMS.Time()), UpdatedAt: stamp(of.UpdatedAtMS.Time()), job: of,
+		CreatedAt: stamp(of.CreatedAtMS.Time()),
+		UpdatedAt: stamp(of.UpdatedAtMS.Time()),
+		job:       of,
 	}
 	if a.Broken = of.Broken(); a.Broken != "" {
 		return a
@@ -239,25 +248,38 @@ func (j jobs) job(of *schedule.Job) automation {
 
 func (j jobs) trigger(t *schedule.Trigger) automation {
 	return automation{
-		Kind: kindTrigger, ID: t.ID, Name: t.Name, Message: j.secrets.Redact(string(t.LastMessage)), Enabled: t.Enabled, Running: t.LastStatus == "queued",
-		target: target{Channel: t.Channel, ChatID: t.ChatID, SessionKey: t.SessionKey, Deliver: true, bound: t.SessionKey},
+		Kind:    kindTrigger,
+		ID:      t.ID,
+		Name:    t.Name,
+		Message: j.secrets.Redact(string(t.LastMessage)),
+		Enabled: t.Enabled,
+		Running: t.LastStatus == "queued",
+		target:  target{Channel: t.Channel, ChatID: t.ChatID, SessionKey: t.SessionKey, Deliver: true, bound: t.SessionKey},
 		outcome: outcome{
 			LastRun: stamp(t.LastRunAtMS.Time()), LastStatus: string(t.LastStatus),
 			LastError: j.secrets.Redact(string(t.LastError)), History: j.runs(tail(t.RunHistory)),
 		},
-		CreatedAt: stamp(t.CreatedAtMS.Time()), UpdatedAt: stamp(t.UpdatedAtMS.Time()), Command: "nanobot trigger " + t.ID + ` "what happened"`,
+		CreatedAt: stamp(t.CreatedAtMS.Time()),
+		UpdatedAt: stamp(t.UpdatedAtMS.Time()),
+		Command:   "nanobot trigger " + t.ID + ` "what happened"`,
 	}
 }
 
-// tail are the last runs.
+// tail returns the last runs.
 func tail(all []schedule.Run) []schedule.Run { return all[max(0, len(all)-historyTail):] }
 
 func (j jobs) runs(all []schedule.Run) []ran {
 	out := []ran{}
 	for _, r := range all {
 		out = append(out, ran{
-			At: stamp(r.RunAtMS.Time()), Status: r.Status, DurationMS: int64(r.DurationMS), Error: j.secrets.Redact(string(r.Error)),
-			Note: r.Note, Silent: r.Silent, Tokens: r.Tokens, CostUSD: r.CostUSD,
+			At:         stamp(r.RunAtMS.Time()),
+			Status:     r.Status,
+			DurationMS: int64(r.DurationMS),
+			Error:      j.secrets.Redact(string(r.Error)),
+			Note:       r.Note,
+			Silent:     r.Silent,
+			Tokens:     r.Tokens,
+			CostUSD:    r.CostUSD,
 		})
 	}
 	return out

@@ -36,7 +36,7 @@ func (s Schedule) act(do func(ctx context.Context, j jobs, kind, id string) erro
 	}, web.TopicAutomations)
 }
 
-// automation is what an action tells about one.
+// automation returns what an action tells about one.
 func (j jobs) automation(ctx context.Context, id string) (any, error) {
 	found, err := j.automations(ctx, func(a *automation) bool { return strings.EqualFold(a.ID, id) })
 	if err != nil {

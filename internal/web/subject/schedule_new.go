@@ -65,11 +65,15 @@ func (s Schedule) create(ctx context.Context, payload json.RawMessage) (any, err
 	return out, nil
 }
 
-// draft is the job as the schedule takes it.
+// draft returns the job as the schedule takes it.
 func (in *drafted) draft(loc *time.Location) (schedule.Draft, error) {
 	d := schedule.Draft{
-		Name: in.Name, Message: in.Message, Route: bus.Route{Channel: in.Channel, ChatID: in.ChatID}, CatchUp: in.CatchUp,
-		Silent: in.Deliver != nil && !*in.Deliver, Timeout: time.Duration(in.TimeoutS * float64(time.Second)),
+		Name:    in.Name,
+		Message: in.Message,
+		Route:   bus.Route{Channel: in.Channel, ChatID: in.ChatID},
+		CatchUp: in.CatchUp,
+		Silent:  in.Deliver != nil && !*in.Deliver,
+		Timeout: time.Duration(in.TimeoutS * float64(time.Second)),
 	}
 	if in.TimeoutS < 0 || in.TimeoutS > maxTimeout.Seconds() {
 		return d, web.Refuse(http.StatusUnprocessableEntity, "timeout_seconds must be between 0, which is the configured limit, and %d", int(maxTimeout.Seconds()))
@@ -94,7 +98,7 @@ func (j jobs) createTrigger(ctx context.Context, in *drafted) (any, error) {
 	return j.withSecret(&t, false)
 }
 
-// withSecret is a trigger with its key.
+// withSecret returns a trigger with its key.
 func (j jobs) withSecret(t *schedule.Trigger, renew bool) (any, error) {
 	out := map[string]any{"automation": j.trigger(t)}
 	secret := schedule.TriggerSecret
@@ -149,7 +153,7 @@ func (s Schedule) preview(ctx context.Context, payload json.RawMessage) (any, er
 	return j.foreseen(&added), nil
 }
 
-// foreseen is what a job will do.
+// foreseen returns what a job will do.
 func (j jobs) foreseen(added *schedule.Added) map[string]any {
 	next := []string{}
 	for _, at := range added.Next {
@@ -158,7 +162,7 @@ func (j jobs) foreseen(added *schedule.Added) map[string]any {
 	return map[string]any{"when": added.Job.Schedule.Describe(j.Location).String(), "next_runs": next, "cost": added.Cost}
 }
 
-// history is the runs of an automation, the newest first; the cursor is the time
+// history returns the runs of an automation, the newest first; the cursor is the time
 // of the last one.
 func (s Schedule) history(ctx context.Context, r *http.Request) (any, error) {
 	j, err := s.jobs(ctx)
@@ -194,7 +198,7 @@ func (s Schedule) history(ctx context.Context, r *http.Request) (any, error) {
 	return out, nil
 }
 
-// allRuns are those that are kept of a job or trigger.
+// allRuns returns those that are kept of a job or trigger.
 func (j jobs) allRuns(ctx context.Context, id string) ([]schedule.Run, error) {
 	if kindOf(id) == kindJob {
 		job, err := j.Get(ctx, id)

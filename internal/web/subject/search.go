@@ -80,8 +80,14 @@ func (s Search) search(ctx context.Context, r *http.Request) (any, error) {
 	defer views.close()
 	for _, f := range res.Hits[min(from, len(res.Hits)):] {
 		hits = append(hits, hit{
-			Session: f.Session, Source: f.Source, Role: string(f.Role), At: stamp(f.Time), Snippet: now.Secrets.Redact(f.Snippet),
-			Index: views.index(&f), Partial: f.Partial, Outside: f.Tainted,
+			Session: f.Session,
+			Source:  f.Source,
+			Role:    string(f.Role),
+			At:      stamp(f.Time),
+			Snippet: now.Secrets.Redact(f.Snippet),
+			Index:   views.index(&f),
+			Partial: f.Partial,
+			Outside: f.Tainted,
 		})
 	}
 	out := map[string]any{"hits": hits, "total": res.Total, "at_least": res.AtLeast, "behind": res.Behind, "cursor": nil}

@@ -118,18 +118,29 @@ func (k Skills) catalogue(ctx context.Context, r *http.Request) (any, error) {
 	return nil, web.Refuse(http.StatusNotImplemented, "this program has no catalogue of skills; install one from a file that you got elsewhere")
 }
 
-// describe is a skill without its text.
+// describe returns a skill without its text.
 func describe(s skill.Skill, at skill.Place) (taught, error) {
 	t := taught{
-		Name: s.Name, Description: s.Description, Source: s.Source, Available: s.Available(), Missing: s.Missing, Always: s.Always,
-		Homepage: s.Homepage, Emoji: s.Emoji, Path: s.Path, Notes: s.Notes,
+		Name:        s.Name,
+		Description: s.Description,
+		Source:      s.Source,
+		Available:   s.Available(),
+		Missing:     s.Missing,
+		Always:      s.Always,
+		Homepage:    s.Homepage,
+		Emoji:       s.Emoji,
+		Path:        s.Path,
+		Notes:       s.Notes,
 	}
 	if s.Source != skill.FromInstalled {
 		return t, nil
 	}
 	rec, found, err := skill.FindInstalled(at, s.Name)
 	if found {
-		t.SHA256, t.Changed, t.InstalledAt, t.From = rec.SHA256, rec.Changed(), stamp(rec.At), rec.From
+		t.SHA256 = rec.SHA256
+		t.Changed = rec.Changed()
+		t.InstalledAt = stamp(rec.At)
+		t.From = rec.From
 	}
 	return t, err
 }
@@ -194,7 +205,7 @@ func (k Skills) update(ctx context.Context, payload json.RawMessage) (any, error
 	return k.add(now, true, src, always)
 }
 
-// place is where skills are installed; force lets them replace what is there.
+// place returns where skills are installed; force lets them replace what is there.
 func (p *Program) place(force bool) skill.Place {
 	at := p.Place
 	at.Force = force

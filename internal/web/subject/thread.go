@@ -21,11 +21,11 @@ import (
 
 // Bounds of a page of a conversation.
 const (
-	pageDefault = 100
-	pageMax     = 500
-	pageBytes   = 4 << 20  // of all texts; one message is always shown
-	saidBytes   = 2 << 20  // of one message
-	callBytes   = 16 << 10 // of the arguments and of the result of one call
+	pageDefault  = 100
+	pageMax      = 500
+	pageBytes    = 4 << 20  // of all texts; one message is always shown
+	messageBytes = 2 << 20  // of one message
+	callBytes    = 16 << 10 // of the arguments and of the result of one call
 
 	rawBytes = 16 << 20 // of records that are read for a page
 	tailMost = 1000     // records behind a page that are looked at for results
@@ -97,7 +97,7 @@ func (t Thread) Routes() web.Routes {
 	return web.Routes{Reads: map[string]web.Read{"sessions/{key}/webui-thread": t.read}}
 }
 
-// read is one page of a conversation: the newest by default, the one that ends
+// read returns one page of a conversation: the newest by default, the one that ends
 // before an index, the one behind an index, or the one around it.
 func (t Thread) read(ctx context.Context, r *http.Request) (any, error) {
 	p, err := pageOf(r)
@@ -126,12 +126,17 @@ func (t Thread) read(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil && ctx.Err() == nil {
 		t.Log.WarnContext(ctx, "the record of file changes cannot be read", "session", p.key, "err", err)
 	}
-	messages := p.finish(now.Secrets)
+	messages := p.redact(now.Secrets)
 	for _, m := range messages {
 		t.attach(m)
 	}
-	out["messages"], out["turns"], out["total"] = messages, turns, v.Len()
-	out["has_more"], out["before"], out["has_newer"], out["after"] = p.more, nil, p.newer, nil
+	out["messages"] = messages
+	out["turns"] = turns
+	out["total"] = v.Len()
+	out["has_more"] = p.more
+	out["before"] = nil
+	out["has_newer"] = p.newer
+	out["after"] = nil
 	if n := len(p.messages); n > 0 {
 		out["before"], out["after"] = p.messages[0].Index, p.messages[n-1].Index
 	}
@@ -212,7 +217,7 @@ func (p *page) read(ctx context.Context, v *session.View) error {
 		p.turnOf(&lead[i].Record)
 	}
 	for i := range p.records {
-		p.take(&p.records[i])
+		p.addRecord(&p.records[i])
 	}
 	p.records = nil
 	return nil
@@ -289,7 +294,7 @@ func size(it *session.Item) int {
 	if it.Record.Role == llm.ToolRole {
 		return n + min(len(it.Record.Content.String()), callBytes)
 	}
-	n += min(len(it.Record.Content.String()), saidBytes) + min(len(it.Record.Reasoning), saidBytes)
+	n += min(len(it.Record.Content.String()), messageBytes) + min(len(it.Record.Reasoning), messageBytes)
 	for _, c := range it.Record.ToolCalls {
 		n += min(len(c.Arguments), callBytes)
 	}
@@ -302,7 +307,7 @@ func shown(it *session.Item) bool {
 	return visible(it) || it.Note == nil && it.Record.Event == bus.SubagentResult && !it.Record.Hidden
 }
 
-// resultOf is the result of a subagent, without our words to the model around it.
+// resultOf returns the result of a subagent, without our words to the model around it.
 func resultOf(r *session.Record) string {
 	if r.Runtime == nil {
 		return ""
@@ -325,7 +330,7 @@ func visible(it *session.Item) bool {
 	return strings.TrimSpace(r.Display()) != "" || r.Reasoning != "" || len(r.ToolCalls) > 0 || len(r.Media) > 0 || len(documents(r)) > 0
 }
 
-// lead are the records before the page that belong to its first turn, back to the
+// lead returns the records before the page that belong to its first turn, back to the
 // message that began it, which names it.
 func (p *page) lead(ctx context.Context, v *session.View) (lead []session.Item, err error) {
 	first := ""
@@ -361,7 +366,7 @@ func (p *page) lead(ctx context.Context, v *session.View) (lead []session.Item, 
 	return lead, nil
 }
 
-func (p *page) take(it *session.Item) {
+func (p *page) addRecord(it *session.Item) {
 	r := &it.Record
 	if n := len(p.messages); n > 0 && p.messages[n-1].Interrupted && r.Internal && p.asked[r.InboundID] {
 		p.messages = p.messages[:n-1] // the message was taken up again
@@ -380,14 +385,27 @@ func (p *page) take(it *session.Item) {
 		return
 	}
 	m := &said{
-		Index: it.Index, Role: r.Role, Content: head(r.Display(), saidBytes), At: stamp(r.Time), TurnID: p.turnOf(r), SenderID: r.SenderID,
-		Reasoning: head(r.Reasoning, saidBytes), LatencyMS: r.LatencyMS, Event: r.Event, Command: r.Command, Plain: r.Plain, Delivery: r.Delivery, Interrupted: r.Interrupted,
-		turn: r.TurnID, files: r.Media, documents: documents(r),
+		Index:       it.Index,
+		Role:        r.Role,
+		Content:     head(r.Display(), messageBytes),
+		At:          stamp(r.Time),
+		TurnID:      p.turnOf(r),
+		SenderID:    r.SenderID,
+		Reasoning:   head(r.Reasoning, messageBytes),
+		LatencyMS:   r.LatencyMS,
+		Event:       r.Event,
+		Command:     r.Command,
+		Plain:       r.Plain,
+		Delivery:    r.Delivery,
+		Interrupted: r.Interrupted,
+		turn:        r.TurnID,
+		files:       r.Media,
+		documents:   documents(r),
 	}
 	if r.Event == bus.SubagentResult {
-		m.Content, m.TaskID = head(resultOf(r), saidBytes), r.TaskID
+		m.Content, m.TaskID = head(resultOf(r), messageBytes), r.TaskID
 	}
-	if r.Mark() { // in the place of an answer
+	if r.Mark() { // instead of an answer
 		m.Role, m.Interrupted = llm.Assistant, true
 	}
 	if len(r.ToolCalls) > 0 {
@@ -429,16 +447,19 @@ func (p *page) result(r *session.Record) {
 	said, fenced := runner.Unfence(r.Content)
 	said = strings.TrimSuffix(said, tool.Hint) // is for the model
 	said = head(said, callBytes)
-	call.Result, call.IsError, call.Denied, call.Untrusted = &said, r.IsError, r.Denied, fenced
+	call.Result = &said
+	call.IsError = r.IsError
+	call.Denied = r.Denied
+	call.Untrusted = fenced
 	if call.DurationMS = r.LatencyMS; call.DurationMS > 0 {
 		call.StartedAt = r.Time.Add(-time.Duration(call.DurationMS) * time.Millisecond).UTC().Format(stampMilli)
 	}
 }
 
-// finish takes credentials out and cuts what is long.
-func (p *page) finish(secrets *httpsafe.Registry) []*said {
+// redact takes credentials out and cuts what is long.
+func (p *page) redact(secrets *httpsafe.Registry) []*said {
 	for _, m := range p.messages {
-		m.Content, m.Reasoning = clip(secrets.Redact(m.Content), saidBytes), clip(secrets.Redact(m.Reasoning), saidBytes)
+		m.Content, m.Reasoning = clip(secrets.Redact(m.Content), messageBytes), clip(secrets.Redact(m.Reasoning), messageBytes)
 		for _, c := range m.ToolCalls {
 			c.Arguments = arguments(secrets.Redact(c.args))
 			if c.Result != nil {
@@ -452,7 +473,7 @@ func (p *page) finish(secrets *httpsafe.Registry) []*said {
 	return p.messages
 }
 
-// arguments are those of a call: the object itself unless it is cut or broken.
+// arguments returns those of a call: the object itself unless it is cut or broken.
 func arguments(s string) json.RawMessage {
 	if s == "" {
 		return nil

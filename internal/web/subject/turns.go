@@ -49,7 +49,7 @@ type notice struct {
 	Text string `json:"text"`
 }
 
-// turns are those of the messages on the page, in order. An error comes with
+// turns returns those of the messages on the page, in order. An error comes with
 // what could be found out.
 func (p *page) turns(ctx context.Context, now *Program) (out []*turned, err error) {
 	out = []*turned{}
@@ -67,7 +67,9 @@ func (p *page) turns(ctx context.Context, now *Program) (out []*turned, err erro
 		changed, err = now.Changes.Turns(ctx, p.key)
 		for i := range changed {
 			if t := known[changed[i].ID]; t != nil {
-				t.UndoID, t.UndoneBy, t.Files = changed[i].ID, changed[i].UndoneBy, changed[i].Changes
+				t.UndoID = changed[i].ID
+				t.UndoneBy = changed[i].UndoneBy
+				t.Files = changed[i].Changes
 			}
 		}
 	}
@@ -88,12 +90,22 @@ func (p *page) turns(ctx context.Context, now *Program) (out []*turned, err erro
 func (t *turned) fill(secrets *httpsafe.Registry) {
 	n := t.note
 	t.StartedAt, t.DurationMS = stamp(n.Started), n.DurationMS
-	t.Model, t.Preset, t.Fallback = cmp.Or(n.Fallback, n.Model), n.Preset, n.Fallback != ""
+	t.Model = cmp.Or(n.Fallback, n.Model)
+	t.Preset = n.Preset
+	t.Fallback = n.Fallback != ""
 	t.StopReason, t.Truncated = n.StopReason, n.Truncated
-	t.Error, t.ErrorKind, t.Refused = secrets.Redact(n.Error), n.ErrorKind, secrets.Redact(n.Refused)
+	t.Error = secrets.Redact(n.Error)
+	t.ErrorKind = n.ErrorKind
+	t.Refused = secrets.Redact(n.Refused)
 	t.Usage, t.Receipts = &n.Usage, n.Receipts
 	for _, e := range n.Edits {
-		shown := edited{CallID: e.CallID, Path: secrets.Redact(e.Path), Status: "done", Operation: e.What, Diff: secrets.Redact(e.Diff)}
+		shown := edited{
+			CallID:    e.CallID,
+			Path:      secrets.Redact(e.Path),
+			Status:    "done",
+			Operation: e.What,
+			Diff:      secrets.Redact(e.Diff),
+		}
 		if e.Lines {
 			shown.Added, shown.Deleted = &e.Added, &e.Deleted
 		}

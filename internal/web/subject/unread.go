@@ -67,7 +67,7 @@ func (u *Unread) seen(ctx context.Context, key string) {
 	u.save(ctx, key)
 }
 
-// all are the counts by conversation.
+// all returns the counts by conversation.
 func (u *Unread) all(ctx context.Context) map[string]int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -102,7 +102,7 @@ func (u *Unread) load(ctx context.Context) {
 		u.counts = map[string]int{}
 	}
 	if err := errors.Join(err, u.replay(ctx)); err != nil {
-		u.log.WarnContext(ctx, "read the counts of unread answers", "err", err)
+		u.log.WarnContext(ctx, "cannot read the counts of unread answers", "err", err)
 	}
 }
 
@@ -137,7 +137,7 @@ func (u *Unread) save(ctx context.Context, key string) {
 		return // the log could not be opened, which was logged
 	}
 	if err := u.append(ctx, unreadChange{Key: key, Count: u.counts[key]}); err != nil {
-		u.log.WarnContext(ctx, "save the counts of unread answers", "err", err)
+		u.log.WarnContext(ctx, "cannot save the counts of unread answers", "err", err)
 	}
 }
 

@@ -64,7 +64,7 @@ func object(data []byte) bool {
 // lie across it.
 const secretBytes = 4 << 10
 
-// head is the beginning of a long text, without holding on to the rest.
+// head returns the beginning of a long text, without holding on to the rest.
 func head(s string, most int) string {
 	if len(s) <= most+secretBytes {
 		return s
