@@ -25,6 +25,7 @@ func (b *Bot) Attach(file string) (Media, error) {
 	if err != nil {
 		return Media{}, err
 	}
+
 	info, err := os.Stat(path)
 	if err != nil {
 		return Media{}, fmt.Errorf("attach: %w", err)
@@ -32,6 +33,7 @@ func (b *Bot) Attach(file string) (Media, error) {
 	if !info.Mode().IsRegular() {
 		return Media{}, fmt.Errorf("attach %s: not a regular file", file)
 	}
+
 	m := Media{Path: path, Name: filepath.Base(path), Size: info.Size()}
 	switch {
 	case strings.HasPrefix(path, b.Workspace()+string(filepath.Separator)): // links there are not followed
@@ -40,6 +42,7 @@ func (b *Bot) Attach(file string) (Media, error) {
 	default:
 		m.Path, err = saveCopy(m, datadir.Media.In(b.DataDir(), "cli"))
 	}
+
 	if err != nil {
 		return Media{}, fmt.Errorf("attach %s: %w", m.Name, err)
 	}
@@ -53,11 +56,13 @@ func saveCopy(m Media, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	body, err := io.ReadAll(io.LimitReader(f, maxCopy))
 	if err != nil {
 		return "", err
 	}
+
 	sum := sha256.Sum256(body)
 	path := filepath.Join(dir, hex.EncodeToString(sum[:6])+"-"+m.Name)
 	if _, err := os.Stat(path); err == nil {

@@ -45,6 +45,7 @@ func (m Memory) repo(ctx context.Context, file MemoryFile) (*gitstore.Store, err
 	default:
 		return nil, fmt.Errorf("there is no memory file %q", file)
 	}
+
 	a, err := m.open(ctx)
 	if err != nil {
 		return nil, err
@@ -81,6 +82,7 @@ func (m Memory) Write(ctx context.Context, file MemoryFile, text string) error {
 	if err := repo.WriteWork(string(file), []byte(text)); err != nil {
 		return err
 	}
+
 	_, _, err = repo.Commit(ctx, "edit: by a program", "")
 	return err
 }

@@ -63,6 +63,7 @@ func TryModel(ctx context.Context, name string, opts ...Option) (*ModelTrial, er
 	if err != nil {
 		return nil, explained(err)
 	}
+
 	t, err := provider.OpenTrial(ctx, app.ProviderOptions(loaded, o), name)
 	if err != nil {
 		return nil, explained(err)

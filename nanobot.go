@@ -206,10 +206,12 @@ func options(opts []Option) gateway.Options {
 	for _, opt := range opts {
 		opt(&o)
 	}
+
 	o.Config.Sections = gateway.Sections(o.Channels)
 	if about := o.Options; o.Doctor == nil {
 		o.Doctor = func(ctx context.Context) string { return doctor.Checkup(ctx, about).Text() }
 	}
+
 	o.Checks = doctor.Web{Options: o.Options}
 	return o
 }
@@ -255,21 +257,25 @@ func result(ask func(ended func(Outcome)) iter.Seq2[Event, error]) (Result, erro
 		if err == nil && ev.Kind != bus.Final {
 			continue // the turn goes on, and its end may be written at this moment
 		}
+
 		res.Messages, res.Stop = end.New, end.Stop
 		if err != nil {
 			return res, explained(err)
 		}
+
 		res.Text = ev.Text
 		if ev.Turn != nil {
 			res.Turn = *ev.Turn
 			res.Tools = ev.Turn.Tools
 			res.Usage = ev.Turn.Usage
 		}
+
 		if res.Turn.Error != "" {
 			return res, &TurnError{Kind: res.Turn.ErrorKind, Message: res.Turn.Error, cause: end.Err}
 		}
 		return res, nil
 	}
+
 	return res, ErrStopped
 }
 

@@ -35,6 +35,7 @@ func Replay(ctx context.Context, file string, opts ...Option) (Replayed, error) 
 	if len(rec.Turns()) == 0 {
 		return Replayed{}, fmt.Errorf("%s: the recording contains no turn", file)
 	}
+
 	o := options(opts)
 	out, err := record.Replay(ctx, rec, record.ReplayOptions{
 		Version: Version(),
@@ -61,6 +62,7 @@ func replayBot(ctx context.Context, s record.Stage, opts ...Option) (*Bot, error
 	if err != nil {
 		return nil, err
 	}
+
 	opts = append(opts, WithConfigFile(filepath.Join(s.DataDir, "config.json")), WithWorkspace(s.Workspace), WithModel(s.Player),
 		WithoutBuiltinTools(), WithTools(s.Player.Tools(builtin, "message", "ask_user", "create_goal", "update_goal")...))
 	for _, name := range slices.Sorted(maps.Keys(s.Settings)) {
@@ -88,11 +90,13 @@ func seedSession(ctx context.Context, s record.Stage, t record.Turn) (err error)
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, store.Close()) }()
 	log, err := store.Acquire(ctx, t.Session)
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, log.Release()) }()
 	recs := make([]session.Record, len(t.History))
 	for i, m := range t.History {

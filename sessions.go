@@ -53,6 +53,7 @@ func (s Sessions) History(ctx context.Context, key string) iter.Seq2[Said, error
 			yield(Said{}, err)
 			return
 		}
+
 		for r, err := range a.Sessions.Records(ctx, key) {
 			if err != nil {
 				yield(Said{}, err)
@@ -81,6 +82,7 @@ func said(r session.Record) Said {
 			out.Tools = append(out.Tools, c.Name)
 		}
 	}
+
 	return out
 }
 

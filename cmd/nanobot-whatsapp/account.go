@@ -48,6 +48,7 @@ func openStore(ctx context.Context, path string, log waLog.Logger) (*sqlstore.Co
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the linked device: %w", err)
 	}
+
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // SQLite would make it readable for others
 	if err != nil {
 		return nil, fmt.Errorf("open the linked device: %w", err)
@@ -55,11 +56,13 @@ func openStore(ctx context.Context, path string, log waLog.Logger) (*sqlstore.Co
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
+
 	name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String()
 	db, err := sql.Open("sqlite", name+"?_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate")
 	if err != nil {
 		return nil, fmt.Errorf("open the linked device: %w", err)
 	}
+
 	db.SetMaxOpenConns(1)
 	c := sqlstore.NewWithDB(db, "sqlite", log)
 	if err := c.Upgrade(ctx); err != nil {
@@ -78,10 +81,12 @@ func newAccount(ctx context.Context, c *sqlstore.Container, proxy string, log wa
 	if err != nil {
 		return nil, fmt.Errorf("read the linked device: %w", err)
 	}
+
 	store.SetOSInfo("nanobot", [3]uint32{1, 0, 0})
 	cli := whatsmeow.NewClient(device, log)
 	cli.SynchronousAck = true // a message is confirmed when nanobot has it
 	cli.AddEventHandlerWithSuccessStatus(handle)
+
 	if proxy != "" {
 		if err := cli.SetProxyAddress(proxy); err != nil {
 			return nil, fmt.Errorf("proxy: %w", err)
@@ -135,10 +140,12 @@ func (a *account) Refresh(ctx context.Context, to types.JID) error {
 			people = append(people, p.JID)
 		}
 	}
+
 	a.forgetDevices(ctx, append(people, own.phone, own.lid)...)
 	if to.Server != types.DefaultUserServer {
 		return nil // the next message asks
 	}
+
 	_, err := a.cli.GetUserInfo(ctx, people) // also which hidden id a number has
 	return err
 }
@@ -151,6 +158,7 @@ func (a *account) forgetDevices(ctx context.Context, people ...types.JID) {
 		if other, err := a.cli.Store.GetAltJID(ctx, p); err == nil && !other.IsEmpty() {
 			forms = append(forms, other)
 		}
+
 		for _, jid := range forms {
 			a.cli.DangerousInternals().HandleDeviceNotification(ctx, &waBinary.Node{
 				Tag: "notification", Attrs: waBinary.Attrs{"from": jid}, Content: []waBinary.Node{{Tag: "update"}},

@@ -65,6 +65,7 @@ func newBridge(life context.Context, token, files string, selfChat bool) *bridge
 		status:    frame{Type: "status", Status: disconnected},
 		pairing:   func() {},
 	}
+
 	b.m = &mapper{selfChat: selfChat, sent: b.isOurs}
 	return b
 }
@@ -88,10 +89,12 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "browsers are not allowed", http.StatusForbidden)
 		return
 	}
+
 	conn, err := ws.Accept(w, r, nil)
 	if err != nil {
 		return
 	}
+
 	defer conn.CloseNow() //nolint:errcheck // it ends anyway
 	conn.SetReadLimit(maxFrame)
 	c, ok := b.auth(r.Context(), conn)
@@ -108,6 +111,7 @@ func (b *bridge) auth(ctx context.Context, conn *ws.Conn) (*client, bool) {
 	if !late.Stop() || err != nil {
 		return nil, false
 	}
+
 	var f frame
 	if json.Unmarshal(data, &f) != nil || f.Type != "auth" || subtle.ConstantTimeCompare([]byte(f.Token), []byte(b.token)) != 1 {
 		_ = conn.Close(4003, "Invalid token")
@@ -124,18 +128,21 @@ func (b *bridge) serve(ctx context.Context, c *client) {
 		hello.Type, hello.Protocol = "hello", protocol
 		b.write(c, hello) // the first frame, before others can write
 	}
+
 	old := b.client
 	b.use(c)
 	b.mu.Unlock()
 	if old != nil {
 		_ = old.conn.Close(ws.StatusGoingAway, "another client is there")
 	}
+
 	var work sync.WaitGroup
 	for {
 		_, data, err := c.conn.Read(ctx)
 		if err != nil {
 			break
 		}
+
 		var f frame
 		if err := json.Unmarshal(data, &f); err != nil {
 			b.write(c, frame{Type: "error", Error: "the frame cannot be read: " + err.Error(), Code: "permanent"})
@@ -147,10 +154,12 @@ func (b *bridge) serve(ctx context.Context, c *client) {
 		}
 		work.Go(func() { b.answer(c, &f) })
 	}
+
 	b.mu.Lock()
 	if b.client == c {
 		b.use(nil)
 	}
+
 	b.mu.Unlock()
 	work.Wait()
 }
@@ -203,9 +212,11 @@ func (b *bridge) answer(c *client, f *frame) {
 	if err != nil {
 		*out = refusal(err)
 	}
+
 	if out.Type == "" {
 		return
 	}
+
 	if out.ID = f.ID; !c.modern {
 		*out = frame{Type: out.Type, To: out.To, Error: out.Error}
 	}
@@ -235,6 +246,7 @@ func (b *bridge) do(ctx context.Context, f *frame) (*frame, error) {
 		}
 		return out, err
 	}
+
 	return out, permanent("unknown type %q", f.Type)
 }
 
@@ -243,6 +255,7 @@ func (b *bridge) signal(ctx context.Context, f *frame) error {
 	if err != nil {
 		return err
 	}
+
 	if f.Type == "presence" {
 		err = b.wa.Typing(ctx, chat, f.State == "composing")
 	} else {
@@ -254,6 +267,7 @@ func (b *bridge) signal(ctx context.Context, f *frame) error {
 		}
 		err = b.wa.Read(ctx, f.MessageID, chat, sender)
 	}
+
 	if err != nil {
 		log.Printf("%s: %v", f.Type, err) // cosmetic
 	}
@@ -269,6 +283,7 @@ func (b *bridge) login(phone string) error {
 		b.notify(s)
 		return nil
 	}
+
 	ctx, cancel := context.WithCancel(b.life)
 	b.mu.Lock()
 	b.pairing()
@@ -279,6 +294,7 @@ func (b *bridge) login(phone string) error {
 		cancel()
 		return fmt.Errorf("ask WhatsApp for a code: %w", err)
 	}
+
 	b.work.Go(func() {
 		defer cancel()
 		b.show(ctx, codes, phone)
@@ -301,6 +317,7 @@ func (b *bridge) show(ctx context.Context, codes <-chan whatsmeow.QRChannelItem,
 				return
 			}
 			b.notify(frame{Type: "code", Code: code, Expires: 160})
+
 		case item.Event == whatsmeow.QRChannelEventCode, item == whatsmeow.QRChannelSuccess:
 		case item == whatsmeow.QRChannelTimeout:
 			b.notify(frame{Type: "error", Error: "no code was used in time: try again"})
@@ -331,6 +348,7 @@ func (b *bridge) event(raw any) bool {
 		if up { // else there is a better reason already
 			b.setStatus(frame{Status: disconnected})
 		}
+
 	case *events.LoggedOut:
 		b.setStatus(frame{Status: loggedOut, Reason: e.Reason.String()})
 	case *events.StreamReplaced:
@@ -349,10 +367,12 @@ func (b *bridge) renew() {
 	again := b.renewed
 	b.renewed = true
 	b.mu.Unlock()
+
 	if again {
 		b.setStatus(frame{Status: outdated})
 		return
 	}
+
 	b.work.Go(func() {
 		ctx, cancel := context.WithTimeout(b.life, time.Minute)
 		defer cancel()
@@ -374,16 +394,19 @@ func (b *bridge) deliver(f frame) bool {
 		delete(b.acks, f.ID)
 		b.mu.Unlock()
 	}()
+
 	for {
 		b.mu.Lock()
 		c, changed := b.client, b.changed
 		b.mu.Unlock()
+
 		if c != nil {
 			b.write(c, f)
 			if !c.modern {
 				return true
 			}
 		}
+
 		select {
 		case <-done:
 			return true

@@ -44,6 +44,7 @@ func parse(args []string, in *bufio.Reader, env func(string) string) (settings, 
 	if home, err := os.UserHomeDir(); dir == "" && err == nil {
 		dir = filepath.Join(home, ".nanobot", "whatsapp-auth")
 	}
+
 	var s settings
 	set := flag.NewFlagSet("nanobot-whatsapp", flag.ContinueOnError)
 	set.StringVar(&s.store, "store", filepath.Join(dir, "neonize.db"), "`file` with the linked device")
@@ -52,6 +53,7 @@ func parse(args []string, in *bufio.Reader, env func(string) string) (settings, 
 	if err := set.Parse(args); err != nil {
 		return s, err
 	}
+
 	s.address, s.token = "127.0.0.1:0", env("BRIDGE_TOKEN")
 	if s.token != "" { // like the bridge of Python nanobot
 		port := env("BRIDGE_PORT")
@@ -61,6 +63,7 @@ func parse(args []string, in *bufio.Reader, env func(string) string) (settings, 
 		s.address = net.JoinHostPort("127.0.0.1", port)
 		return s, nil
 	}
+
 	s.child = true
 	line, err := in.ReadString('\n')
 	if s.token = strings.TrimSpace(line); err != nil || s.token == "" {
@@ -76,6 +79,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer, 
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if s.child {
@@ -89,12 +93,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer, 
 	if err != nil {
 		return err
 	}
+
 	defer container.Close() //nolint:errcheck // it ends anyway
 	b := newBridge(ctx, s.token, s.files, s.selfChat)
 	a, err := newAccount(ctx, container, env("NANOBOT_WHATSAPP_PROXY"), logger{"whatsapp"}, b.event)
 	if err != nil {
 		return err
 	}
+
 	b.wa = a
 	defer b.work.Wait()
 	defer a.Disconnect()
@@ -107,6 +113,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer, 
 	if _, err := fmt.Fprintf(stdout, "{\"listen\":%q}\n", l.Addr()); err != nil {
 		return err
 	}
+
 	b.begin()
 	server := &http.Server{Handler: b, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -37,11 +37,13 @@ func (m *mapper) frame(evt *events.Message, me self) *frame {
 	if own && (!m.selfChat || !me.is(info.Chat) || m.sent(info.ID)) {
 		return nil
 	}
+
 	switch info.Chat.Server {
 	case types.DefaultUserServer, types.LegacyUserServer, types.HiddenUserServer, types.GroupServer:
 	default: // stories, broadcasts, channels
 		return nil
 	}
+
 	msg, edited, id := unwrap(evt.Message, info.ID)
 	if msg == nil {
 		return nil
@@ -64,10 +66,12 @@ func (m *mapper) frame(evt *events.Message, me self) *frame {
 			f.PN = f.ParticipantAlt
 		}
 	}
+
 	content(f, msg)
 	if c := contextOf(msg); c != nil {
 		m.context(f, c, me)
 	}
+
 	if f.Content == "" && len(f.Files) == 0 && len(f.Notes) == 0 {
 		return nil
 	}
@@ -86,14 +90,17 @@ func unwrap(msg *waE2E.Message, id string) (out *waE2E.Message, edited bool, _ s
 				inner = e.GetMessage()
 			}
 		}
+
 		if d := msg.GetDeviceSentMessage().GetMessage(); d != nil {
 			inner = d
 		}
+
 		if p := msg.GetProtocolMessage(); p.GetType() == waE2E.ProtocolMessage_MESSAGE_EDIT && p.GetEditedMessage() != nil {
 			inner = p.GetEditedMessage()
 			edited = true
 			id = p.GetKey().GetID()
 		}
+
 		if inner == nil {
 			return msg, edited, id
 		}
@@ -114,11 +121,13 @@ func content(f *frame, m *waE2E.Message) {
 		f.Content = x.GetCaption()
 		x.JPEGThumbnail, x.ContextInfo = nil, nil
 		f.add("image", "image"+extension(x.GetMimetype(), ".jpg"), x.GetMimetype(), x.GetFileLength(), &waE2E.Message{ImageMessage: x})
+
 	case m.GetVideoMessage() != nil:
 		x := proto.CloneOf(m.GetVideoMessage())
 		f.Content = x.GetCaption()
 		x.JPEGThumbnail, x.ContextInfo = nil, nil
 		f.add("video", "video"+extension(x.GetMimetype(), ".mp4"), x.GetMimetype(), x.GetFileLength(), &waE2E.Message{VideoMessage: x})
+
 	case m.GetAudioMessage() != nil:
 		x := proto.CloneOf(m.GetAudioMessage())
 		x.ContextInfo, x.Waveform = nil, nil
@@ -127,6 +136,7 @@ func content(f *frame, m *waE2E.Message) {
 			kind = "voice"
 		}
 		f.add(kind, kind+extension(x.GetMimetype(), ".ogg"), x.GetMimetype(), x.GetFileLength(), &waE2E.Message{AudioMessage: x})
+
 	case m.GetDocumentMessage() != nil:
 		x := proto.CloneOf(m.GetDocumentMessage())
 		f.Content = x.GetCaption()
@@ -136,6 +146,7 @@ func content(f *frame, m *waE2E.Message) {
 			name = "document" + extension(x.GetMimetype(), "")
 		}
 		f.add("document", name, x.GetMimetype(), x.GetFileLength(), &waE2E.Message{DocumentMessage: x})
+
 	case m.GetStickerMessage() != nil:
 		x := proto.CloneOf(m.GetStickerMessage())
 		x.PngThumbnail, x.ContextInfo = nil, nil
@@ -150,6 +161,7 @@ func (f *frame) add(kind, name, mime string, size uint64, m *waE2E.Message) {
 	if err != nil {
 		return
 	}
+
 	f.Files = append(f.Files, file{
 		Kind: kind,
 		Name: name,
@@ -173,6 +185,7 @@ func extension(mime, usual string) string {
 	case "application/pdf":
 		return ".pdf"
 	}
+
 	return usual
 }
 
@@ -185,13 +198,16 @@ func notes(m *waE2E.Message) []string {
 	if l := m.GetLiveLocationMessage(); l != nil {
 		out = append(out, fmt.Sprintf("[location: %v, %v]", l.GetDegreesLatitude(), l.GetDegreesLongitude()))
 	}
+
 	cards := slices.Clone(m.GetContactsArrayMessage().GetContacts())
 	if c := m.GetContactMessage(); c != nil {
 		cards = append(cards, c)
 	}
+
 	for _, c := range cards {
 		out = append(out, "[contact: "+c.GetDisplayName()+phones(c.GetVcard())+"]")
 	}
+
 	if p := m.GetPollCreationMessageV3(); p != nil {
 		var options []string
 		for _, o := range p.GetOptions() {
@@ -199,6 +215,7 @@ func notes(m *waE2E.Message) []string {
 		}
 		out = append(out, "[poll: "+p.GetName()+" - "+strings.Join(options, " / ")+"]")
 	}
+
 	return out
 }
 
@@ -236,14 +253,17 @@ func (m *mapper) context(f *frame, c *waE2E.ContextInfo, me self) {
 		user, _, _ := strings.Cut(jid, "@")
 		f.Content = strings.TrimSpace(strings.ReplaceAll(f.Content, "@"+user, ""))
 	}
+
 	if c.GetStanzaID() == "" {
 		return
 	}
+
 	f.ReplyTo = &reply{ID: c.GetStanzaID(), Participant: c.GetParticipant(), Ours: me.named(c.GetParticipant())}
 	var quoted frame
 	if q, _, _ := unwrap(c.GetQuotedMessage(), ""); q != nil {
 		content(&quoted, q)
 	}
+
 	f.ReplyTo.Text = quoted.Content
 	for _, a := range quoted.Files {
 		f.ReplyTo.Text = strings.TrimSpace(f.ReplyTo.Text + " [" + a.Kind + "]")

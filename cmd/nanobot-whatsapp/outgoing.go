@@ -58,19 +58,23 @@ func (b *bridge) send(ctx context.Context, f *frame) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	var msg *waE2E.Message
 	if f.Type == "send_media" {
 		msg, err = b.media(ctx, f)
 	} else {
 		msg, err = text(f)
 	}
+
 	if err != nil {
 		return "", err
 	}
+
 	id := messageID(f.Key)
 	if id != "" {
 		b.recordSent(id)
 	}
+
 	id, err = b.sendTwice(ctx, to, msg, id)
 	if err == nil {
 		b.recordSent(id)
@@ -135,16 +139,19 @@ func (b *bridge) media(ctx context.Context, f *frame) (*waE2E.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	kind := f.Kind
 	if kind == "" { // a client of the older protocol
 		kind, _, _ = strings.Cut(f.MIME, "/")
 	}
+
 	app := map[string]whatsmeow.MediaType{
 		"image": whatsmeow.MediaImage, "video": whatsmeow.MediaVideo, "audio": whatsmeow.MediaAudio, "voice": whatsmeow.MediaAudio,
 	}[kind]
 	if app == "" {
 		kind, app = "document", whatsmeow.MediaDocument
 	}
+
 	up, err := b.wa.Upload(ctx, data, app)
 	if err != nil {
 		return nil, err
@@ -158,11 +165,13 @@ func (b *bridge) media(ctx context.Context, f *frame) (*waE2E.Message, error) {
 			Caption: caption, Mimetype: &f.MIME, URL: &up.URL, DirectPath: &up.DirectPath, MediaKey: up.MediaKey,
 			FileEncSHA256: up.FileEncSHA256, FileSHA256: up.FileSHA256, FileLength: size, ContextInfo: about,
 		}}, nil
+
 	case "video":
 		return &waE2E.Message{VideoMessage: &waE2E.VideoMessage{
 			Caption: caption, Mimetype: &f.MIME, URL: &up.URL, DirectPath: &up.DirectPath, MediaKey: up.MediaKey,
 			FileEncSHA256: up.FileEncSHA256, FileSHA256: up.FileSHA256, FileLength: size, ContextInfo: about,
 		}}, nil
+
 	case "audio", "voice":
 		return &waE2E.Message{AudioMessage: &waE2E.AudioMessage{
 			PTT:           proto.Bool(kind == "voice"),
@@ -176,6 +185,7 @@ func (b *bridge) media(ctx context.Context, f *frame) (*waE2E.Message, error) {
 			ContextInfo:   about,
 		}}, nil
 	}
+
 	name := f.FileName
 	if name == "" {
 		name = filepath.Base(f.FilePath)
@@ -207,10 +217,12 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, permanent("open the file to send: %w", err)
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, permanent("the file to send is not a regular file")
 	}
+
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
 		err = permanent("the file to send is larger than %d bytes", maxFile)
@@ -225,6 +237,7 @@ func (b *bridge) download(ctx context.Context, ref string) (string, error) {
 	if err != nil || proto.Unmarshal(data, msg) != nil {
 		return "", permanent("the file cannot be found by %.20q", ref)
 	}
+
 	content, err := b.wa.Download(ctx, msg)
 	if err != nil {
 		return "", err
@@ -232,10 +245,12 @@ func (b *bridge) download(ctx context.Context, ref string) (string, error) {
 	if err := os.MkdirAll(b.files, 0o700); err != nil {
 		return "", err
 	}
+
 	f, err := os.CreateTemp(b.files, "wa_*")
 	if err != nil {
 		return "", err
 	}
+
 	_, err = f.Write(content)
 	return f.Name(), errors.Join(err, f.Close())
 }
@@ -257,5 +272,6 @@ func refusal(err error) frame {
 	default:
 		f.Code = "other"
 	}
+
 	return f
 }

@@ -17,10 +17,12 @@ func releaseStart() {
 	if err != nil || !bytes.Contains(status, []byte("\nTracerPid:\t0\n")) {
 		return
 	}
+
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return
 	}
+
 	for line := range bytes.Lines(maps) {
 		var from, to uintptr
 		var perm string

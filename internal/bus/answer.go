@@ -42,11 +42,13 @@ func (q *Question) Coded(text string) (Answer, bool) {
 	if q == nil || q.Code == "" {
 		return Answer{}, false
 	}
+
 	words := strings.Fields(text)
 	i := slices.IndexFunc(words, func(w string) bool { return strings.EqualFold(strings.Trim(w, "`\"'.,;:!()"), q.Code) })
 	if i < 1 {
 		return Answer{}, false
 	}
+
 	a := Answer{QuestionID: q.ID, Option: strings.Join(words[:i], " "), Remark: strings.Join(words[i+1:], " ")}
 	option, remark, ok := q.Choose(a.Option)
 	if !ok || remark != "" || a.Remark != "" && option != No {
@@ -64,18 +66,22 @@ func (q *Question) Choose(text string) (option, remark string, ok bool) {
 	if len(q.Options) == 0 {
 		return text, "", text != ""
 	}
+
 	for _, o := range q.Options {
 		if strings.EqualFold(o, text) {
 			return o, "", true
 		}
 	}
+
 	if n, err := strconv.Atoi(strings.Trim(text, "().# ")); err == nil && n >= 1 && n <= len(q.Options) {
 		return q.Options[n-1], "", true
 	}
+
 	option, remark = Understand(text)
 	if slices.Contains(q.Options, option) {
 		return option, remark, true
 	}
+
 	for _, narrower := range []string{Yes, ForTurn} { // never more than was said
 		if option != No && slices.Contains(q.Options, narrower) {
 			return narrower, "", true
@@ -99,11 +105,13 @@ func Understand(text string) (option, remark string) {
 		"ja", "jawohl", "klar", "in ordnung", "einverstanden", "erlauben", "mach", "mach es", "oui", "d'accord", "si", "sí", "sì", "vale", "sim", "va bene",
 		"はい", "うん", "いいよ", "許可", "네", "예", "응", "да", "ага", "tak", "evet", "हाँ", "نعم", "👍", "✅", "👌", "🆗", "✔":
 		return Yes, ""
+
 	case "n", "no", "nope", "nah", "not", "deny", "denied", "reject", "refuse", "stop", "cancel", "don't", "dont", "never", "2", "0", "false", "no thanks",
 		"否", "不", "不是", "不行", "不要", "不可以", "不好", "不同意", "不允许", "不准", "拒绝", "取消", "别", "停", "不允許", "拒絕",
 		"nein", "nö", "ne", "nicht", "abbrechen", "ablehnen", "non", "não", "nao", "いいえ", "だめ", "ダメ", "拒否", "아니", "아니요", "아니오", "нет", "nie", "hayır", "नहीं", "لا",
 		"👎", "❌", "🚫", "✖", "🛑", "":
 		return No, ""
+
 	case "3", "turn", "this turn", "yes turn", "for this turn", "yes for this turn", "本轮", "这一轮", "本次", "本輪", "runde", "diese runde":
 		return ForTurn, ""
 	case "4", "session", "always", "yes session", "yes always", "always allow", "allow always", "for this session", "yes for this session", "this session", "all",
@@ -111,5 +119,6 @@ func Understand(text string) (option, remark string) {
 		"immer", "sitzung", "ja immer", "immer erlauben", "toujours", "siempre", "sempre", "いつも", "항상", "всегда":
 		return ForSession, ""
 	}
+
 	return No, strings.TrimSpace(text)
 }

@@ -30,9 +30,11 @@ func AskedIn(text string) (q bus.Question, ok bool) {
 	if !ok {
 		answers, ok = strings.CutPrefix(line, phrase.In(phrase.Chinese, codeIntro))
 	}
+
 	if !ok {
 		return q, false
 	}
+
 	q.Code = answers[strings.LastIndexByte(answers, ' ')+1:]
 	for a := range strings.SplitSeq(answers, ", ") {
 		if option, ours := strings.CutSuffix(a, " "+q.Code); ours {

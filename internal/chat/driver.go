@@ -71,6 +71,7 @@ func (d Driver) Section() any {
 	if d.Options == nil {
 		d.Options = func() any { return new(struct{ Common }) }
 	}
+
 	section := d.Options()
 	if c, ok := reflect.ValueOf(section).Elem().FieldByName("Common").Addr().Interface().(*Common); ok {
 		c.GroupPolicy = cmp.Or(c.GroupPolicy, access.Mention)
@@ -97,6 +98,7 @@ func (d Driver) Fields() []Field {
 		if f.Tag.Get("setup") == "" {
 			continue
 		}
+
 		v := section.FieldByIndex(f.Index)
 		_, secret := v.Interface().(httpsafe.Secret)
 		field := Field{Name: f.Tag.Get("json"), Doc: f.Tag.Get("doc"), Secret: secret, Consent: v.Kind() == reflect.Bool}
@@ -105,6 +107,7 @@ func (d Driver) Fields() []Field {
 		}
 		out = append(out, field)
 	}
+
 	return out
 }
 
@@ -168,6 +171,7 @@ func UnknownPlatform(name string, drivers map[string]Driver) error {
 			return fmt.Errorf("unknown channel %q, did you mean %q?", name, k)
 		}
 	}
+
 	if near := text.Nearest(name, known); near != "" {
 		return fmt.Errorf("unknown channel %q, did you mean %q?", name, near)
 	}

@@ -41,16 +41,19 @@ func unreachable(err error) string {
 			where = u.Host // the rest may hold a token
 		}
 	}
+
 	if name, ok := errors.AsType[*net.DNSError](err); ok {
 		if name.IsNotFound {
 			return fmt.Sprintf("there is no server of the name %s: check the address, and that this machine is online", name.Name)
 		}
 		return fmt.Sprintf("the name %s cannot be looked up now: check that this machine is online", name.Name)
 	}
+
 	dial, dialed := errors.AsType[*net.OpError](err)
 	if dialed && !viaURL && dial.Addr != nil {
 		where = dial.Addr.String()
 	}
+
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
 	_, otherName := errors.AsType[x509.HostnameError](err)
 	_, invalid := errors.AsType[x509.CertificateInvalidError](err)
@@ -72,5 +75,6 @@ func unreachable(err error) string {
 	case dialed && dial.Op == "dial":
 		return fmt.Sprintf("%s cannot be reached: %v", where, dial.Err)
 	}
+
 	return ""
 }

@@ -30,6 +30,7 @@ func Divide(caps Caps, out bus.Outbound) []bus.Outbound {
 		p.Text, p.Media, p.Question = t, nil, nil
 		parts = append(parts, p)
 	}
+
 	if n := len(parts); n > 0 {
 		parts[n-1].Question = out.Question
 	}
@@ -38,6 +39,7 @@ func Divide(caps Caps, out bus.Outbound) []bus.Outbound {
 		parts[len(parts)-1].Media = files[:n]
 		files = files[n:]
 	}
+
 	for group := range slices.Chunk(files, max(caps.Together, 1)) {
 		p := out
 		p.Text, p.Media = "", group
@@ -46,6 +48,7 @@ func Divide(caps Caps, out bus.Outbound) []bus.Outbound {
 		}
 		parts = append(parts, p)
 	}
+
 	return Keyed(out, parts)
 }
 
@@ -83,9 +86,11 @@ func planText(caps Caps, out bus.Outbound) string {
 	if q == nil || out.Kind != bus.Ask && q.Text != "" {
 		return text
 	}
+
 	if text == "" {
 		text = q.Text
 	}
+
 	switch {
 	case len(q.Options) == 0 || caps.Buttons:
 	case out.Kind == bus.Ask && q.Code != "":
@@ -93,6 +98,7 @@ func planText(caps Caps, out bus.Outbound) string {
 	default:
 		text += "\n\n" + phrase.In(out.Language, "Answer with one of: %s", strings.Join(q.Options, ", "))
 	}
+
 	return text
 }
 
@@ -114,6 +120,7 @@ func sendable(language string, caps Caps, list []bus.Media, text string) ([]bus.
 			out = append(out, m)
 		}
 	}
+
 	return out, text
 }
 

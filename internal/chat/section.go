@@ -103,10 +103,12 @@ func decode(section json.RawMessage, into any, others bool) error {
 	if len(bytes.TrimSpace(section)) == 0 {
 		section = json.RawMessage("{}")
 	}
+
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(section, &keys); err != nil {
 		return Fatal(fmt.Errorf("the section is not a JSON object: %w", err))
 	}
+
 	known := fields(reflect.ValueOf(into).Elem())
 	for _, k := range slices.Sorted(maps.Keys(keys)) { // the same one each time
 		field, ok := known[k]
@@ -116,6 +118,7 @@ func decode(section json.RawMessage, into any, others bool) error {
 		case !ok:
 			return Fatal(fmt.Errorf("%w %q%s", ErrUnknownKey, k, hint(k, known)))
 		}
+
 		err := json.Unmarshal(relaxed(keys[k], field.Type()), field.Addr().Interface())
 		if others && k == "groupPolicy" {
 			continue // a platform may have policies of its own: it says whether this is one
@@ -124,6 +127,7 @@ func decode(section json.RawMessage, into any, others bool) error {
 			return Fatal(mismatch(k, err))
 		}
 	}
+
 	return nil
 }
 
@@ -132,6 +136,7 @@ func relaxed(v json.RawMessage, t reflect.Type) json.RawMessage {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+
 	word := strings.ToLower(strings.Trim(string(v), " \t\r\n\""))
 	switch t.Kind() {
 	case reflect.Bool:
@@ -141,6 +146,7 @@ func relaxed(v json.RawMessage, t reflect.Type) json.RawMessage {
 		case "false", "0", "no", "off", "f", "n":
 			return json.RawMessage("false")
 		}
+
 	case reflect.Int, reflect.Int64:
 		if f, err := strconv.ParseFloat(word, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 			return strconv.AppendInt(nil, int64(f), 10)
@@ -154,6 +160,7 @@ func relaxed(v json.RawMessage, t reflect.Type) json.RawMessage {
 			return slices.Concat([]byte{'"'}, v, []byte{'"'})
 		}
 	}
+
 	return v
 }
 
@@ -166,9 +173,11 @@ func mismatch(key string, err error) error {
 	case !ok:
 		return fmt.Errorf("%s: %w", key, err)
 	}
+
 	if wrong.Field != "" {
 		key += "." + wrong.Field
 	}
+
 	need := "something else"
 	switch wrong.Type.Kind() {
 	case reflect.Bool:
@@ -184,6 +193,7 @@ func mismatch(key string, err error) error {
 	case reflect.Struct, reflect.Map:
 		need = "an object"
 	}
+
 	return fmt.Errorf("%s: %s is needed", key, need)
 }
 
@@ -199,6 +209,7 @@ func fields(v reflect.Value) map[string]reflect.Value {
 			out[name] = val
 		}
 	}
+
 	return out
 }
 

@@ -40,6 +40,7 @@ func (s *State) Load(into any) error {
 	if version == store.Missing {
 		return nil
 	}
+
 	fresh := reflect.New(reflect.TypeOf(into).Elem())
 	fresh.Elem().Set(reflect.ValueOf(into).Elem())
 	damage := json.Unmarshal(data, fresh.Interface())
@@ -47,10 +48,12 @@ func (s *State) Load(into any) error {
 		reflect.ValueOf(into).Elem().Set(fresh.Elem())
 		return nil
 	}
+
 	aside, err := store.SaveDamaged(context.Background(), s.store, s.name, data, time.Now())
 	if err != nil {
 		return err
 	}
+
 	s.log.Warn("the state of the channel is damaged and begins again", "file", s.store.Where(s.name), "kept", s.store.Where(aside), "err", damage)
 	return s.store.Remove(context.Background(), s.name)
 }

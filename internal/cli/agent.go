@@ -85,6 +85,7 @@ commands such as /new and /model.`,
 			if len(args) == 1 {
 				f.message = args[0]
 			}
+
 			if f.message != "" && (f.proceed || f.resume) {
 				return usageError{errors.New("--continue and --resume are for chats; with -m use --session NAME")}
 			}
@@ -100,6 +101,7 @@ commands such as /new and /model.`,
 			return c.converse(cmd.Context(), f)
 		},
 	}
+
 	fl := cmd.Flags()
 	fl.StringVarP(&f.message, "message", "m", "", "`text` to answer; - reads standard input")
 	fl.StringVarP(&f.session, "session", "s", "", "`name` of the conversation (with -m: cli:direct)")
@@ -153,26 +155,32 @@ func (c *agentCommand) oneShot(ctx context.Context, f agentFlags) error {
 			return err
 		}
 	}
+
 	if err := checkFiles(f.files); err != nil {
 		return err
 	}
+
 	loaded, err := c.home.read()
 	if err != nil {
 		return err
 	}
+
 	talk, err := c.conversations.choose(ctx, f, loaded)
 	if err != nil {
 		return err
 	}
+
 	late := make(chan bus.Outbound, 64) // more than a subagent says; what does not fit is in the session
 	var skip []bus.Kind
 	if !f.json { // scripts get everything
 		skip = []bus.Kind{bus.ToolOutput, bus.Used}
 	}
+
 	bot, err := c.bots.open(ctx, botChoice{model: f.model, record: f.record, folder: talk.folder}, deliverTo(late, skip...))
 	if err != nil {
 		return err
 	}
+
 	defer bot.Close() //nolint:errcheck // always nil
 	if !f.json {
 		c.home.warn(loaded)
@@ -181,9 +189,11 @@ func (c *agentCommand) oneShot(ctx context.Context, f agentFlags) error {
 			fmt.Fprintln(c.Err, c.known(n))
 		}
 	}
+
 	if c.canRemind(f, talk) && !f.json {
 		c.showMail(ctx, loaded, talk)
 	}
+
 	o := c.tuiOptions(bot, f, talk, loaded)
 	o.Message = question
 	for _, name := range f.files {
@@ -193,9 +203,11 @@ func (c *agentCommand) oneShot(ctx context.Context, f agentFlags) error {
 		}
 		o.Media = append(o.Media, m)
 	}
+
 	if !f.json {
 		o.Ask = failing(o.Ask)
 	}
+
 	sum, err := tui.OneShot(ctx, o)
 	if err != nil {
 		return err
@@ -203,16 +215,19 @@ func (c *agentCommand) oneShot(ctx context.Context, f agentFlags) error {
 	if err := c.await(ctx, bot, f.json, late); err != nil {
 		return err
 	}
+
 	c.consolidateMemory(ctx, bot, f)
 	t := sum.Final.Turn
 	if t == nil {
 		return nil
 	}
+
 	c.home.logger().InfoContext(ctx, "turn ended", "turn", t.ID, "session", t.SessionKey, "stop", t.StopReason, "dur_ms", t.DurationMS,
 		"requests", t.Iterations, "tools", t.Tools, "prompt_tokens", t.Usage.Prompt, "completion_tokens", t.Usage.Completion)
 	if t.Error != "" {
 		return failure{kindCode(llm.Kind(t.ErrorKind))} // told by the final event
 	}
+
 	if t.Refused != "" {
 		if !f.json { // the final event has it
 			c.sayErr("nanobot: a call was refused because its approval could not be asked for: %s\n", printable(text.Label(t.Refused, 300)))
@@ -255,9 +270,11 @@ func (c *agentCommand) await(ctx context.Context, bot *nanobot.Bot, asJSON bool,
 	if bot.Working() == 0 {
 		return nil
 	}
+
 	if !asJSON {
 		c.sayErr("Waiting for subagents. Ctrl-C exits; the next message in this conversation reports their results.\n")
 	}
+
 	over := make(chan error, 1)
 	go func() { over <- bot.Wait(ctx) }()
 	show := func(out bus.Outbound) error {
@@ -297,6 +314,7 @@ func readQuestion(in io.Reader) (string, error) {
 	if len(b) > most {
 		return "", usageError{errors.New("standard input is larger than 10 MiB; attach it with --file instead")}
 	}
+
 	text := strings.TrimSpace(string(b))
 	if text == "" {
 		return "", usageError{errNoQuestion}
@@ -314,10 +332,12 @@ func (c *agentCommand) converse(ctx context.Context, f agentFlags) error {
 	if err != nil {
 		return err
 	}
+
 	talk, err := c.conversations.choose(ctx, f, loaded)
 	if err != nil {
 		return err
 	}
+
 	defer talk.close() //nolint:errcheck // the end of the process gives it back as well
 	restart := false
 	late := make(chan bus.Outbound, 64) // what does not fit is in the session
@@ -327,10 +347,12 @@ func (c *agentCommand) converse(ctx context.Context, f agentFlags) error {
 	if reminds {
 		opts = append(opts, nanobot.WithReminders(func(r nanobot.Route) bool { return r.Channel == "cli" }))
 	}
+
 	bot, err := c.bots.open(ctx, botChoice{model: f.model, record: f.record, folder: talk.folder}, opts...)
 	if err != nil {
 		return err
 	}
+
 	c.home.warn(loaded)
 	c.home.firstLook(loaded)
 	interrupts := make(chan os.Signal, 1) // one pending Ctrl-C is enough
@@ -346,6 +368,7 @@ func (c *agentCommand) converse(ctx context.Context, f agentFlags) error {
 	for _, cmd := range app.Commands(app.Options{}) {
 		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: c.in(cmd.Help)})
 	}
+
 	keep, stopKeeping := context.WithCancel(ctx)
 	var reminders sync.WaitGroup
 	closeMail := func() {}
@@ -355,20 +378,24 @@ func (c *agentCommand) converse(ctx context.Context, f agentFlags) error {
 		o.Shown, closeMail = m.shown, m.close
 		reminders.Go(func() { m.deliver(keep, late) })
 	}
+
 	err = tui.Chat(ctx, o)
 	stopKeeping()
 	reminders.Wait()
 	closeMail()
+
 	if !restart {
 		leave, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
 		c.consolidateMemory(leave, bot, f)
 		c.dreamIfDue(leave, bot)
 		stop()
 	}
+
 	cerr := bot.Close()
 	if restart {
 		return c.restart(f, talk)
 	}
+
 	if errors.Is(err, context.Canceled) {
 		err = nil // the program was asked to end
 	}
@@ -406,6 +433,7 @@ func (c *agentCommand) restart(f agentFlags, talk conversation) error {
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
+
 	env := append([]string{}, c.Env...)
 	env = append(env, fmt.Sprintf("%s=%.3f", restartEnv, float64(time.Now().UnixMilli())/1000))
 	args := slices.DeleteFunc(slices.Clone(os.Args), func(a string) bool { return a == "--continue" || a == "--resume" })

@@ -21,6 +21,7 @@ func (c *agentCommand) consolidateMemory(ctx context.Context, bot *nanobot.Bot, 
 	if f.record != "" {
 		return // a recording holds nothing but its turns
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, consolidateTime)
 	defer cancel()
 	left := bot.FinishMemory(ctx, func(n int) {
@@ -40,12 +41,14 @@ func (c *agentCommand) dreamIfDue(ctx context.Context, bot *nanobot.Bot) {
 	if err != nil || n == 0 || ctx.Err() != nil {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, dreamTime)
 	defer cancel()
 	sentence := "Updating the long-term memory from %d summaries. Ctrl-C exits; nanobot dream continues.\n"
 	if n == 1 {
 		sentence = "Updating the long-term memory from %d summary. Ctrl-C exits; nanobot dream continues.\n"
 	}
+
 	c.sayErr(sentence, n)
 	rep, err := bot.Memory().Dream(ctx)
 	if ctx.Err() == nil {

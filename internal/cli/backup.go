@@ -52,15 +52,18 @@ keep the file where only you can read it.`,
 			if err != nil {
 				return err
 			}
+
 			// Not in the folder of the start: that may be a repository.
 			file := filepath.Join(filepath.Dir(l.DataDir), "nanobot-backup-"+c.Now().Format("20060102-150405")+".tar.gz")
 			if len(args) == 1 {
 				file = args[0]
 			}
+
 			ws, err := c.home.workspaceOf(l)
 			if err != nil {
 				return err
 			}
+
 			m, err := backup.Create(cmd.Context(), file, backup.Options{
 				Config:    l,
 				Workspace: ws,
@@ -85,6 +88,7 @@ keep the file where only you can read it.`,
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "include keys and logins; protect the file like the keys")
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -106,10 +110,12 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
 			if err := c.restorePlace(&o, to); err != nil {
 				return err
 			}
+
 			b, err := backup.Open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
+
 			r, err := b.Restore(cmd.Context(), o)
 			if errors.Is(err, backup.ErrInTheWay) {
 				return fmt.Errorf("%w\nMove it aside with --force, or restore to another folder with --to DIR", err)
@@ -117,6 +123,7 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
 			if err != nil {
 				return err
 			}
+
 			if to != "" && !dry {
 				if _, err := os.Stat(r.Config); err == nil {
 					if err := backup.Relocate(r.Config, r.Workspace); err != nil {
@@ -124,12 +131,14 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
 					}
 				}
 			}
+
 			return c.show(asJSON, r, func() error {
 				c.printRestored(b, r, dry)
 				return nil
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&to, "to", "", "`folder` to restore to instead of the original place")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the backup and show what would be done")
 	cmd.Flags().BoolVar(&force, "force", false, "move existing data aside")
@@ -149,11 +158,13 @@ func (c *backupCommand) restorePlace(o *backup.RestoreOptions, to string) (err e
 	} else if o.Config, err = c.home.file(); err != nil {
 		return err
 	}
+
 	if c.home.workspace != "" {
 		if o.Workspace, err = filepath.Abs(c.home.workspace); err != nil {
 			return err
 		}
 	}
+
 	i, err := daemon.Find(gateway.InstanceFile(&config.Loaded{DataDir: filepath.Dir(o.Config)}))
 	if err == nil && !o.DryRun {
 		return fmt.Errorf("a gateway uses this data (process %d); stop it first: nanobot gateway stop", i.PID)
@@ -171,13 +182,16 @@ func (c *backupCommand) printRestored(b *backup.Backup, r backup.Restored, dry b
 		aside = "Would put aside: %s\n"
 		fill = "Then fill in again: %s\n"
 	}
+
 	c.say(restored, r.DataDir, r.Workspace)
 	if len(r.Replaced) > 0 {
 		c.say(aside, strings.Join(r.Replaced, ", "))
 	}
+
 	for _, dir := range r.Aside {
 		c.say("What was there is in %s\n", dir)
 	}
+
 	if len(r.Blank) > 0 {
 		c.say(fill, strings.Join(r.Blank, ", "))
 	}

@@ -38,10 +38,12 @@ func (b *bots) open(ctx context.Context, choice botChoice, more ...nanobot.Optio
 	if choice.record != "" {
 		opts = append(opts, nanobot.WithRecording(choice.record))
 	}
+
 	bot, err := nanobot.New(ctx, opts...)
 	if err != nil {
 		return nil, err
 	}
+
 	log.InfoContext(ctx, "agent ready", "version", nanobot.Version(), "model", bot.Model(), "workspace", bot.Workspace(), "data", bot.DataDir())
 	return bot, nil
 }

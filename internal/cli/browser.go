@@ -30,6 +30,7 @@ func openBrowser(ctx context.Context, url string) {
 	default:
 		cmd = exec.CommandContext(ctx, "xdg-open", url)
 	}
+
 	if cmd.Start() == nil {
 		_ = cmd.Process.Release() // we do not wait for a browser
 	}

@@ -36,6 +36,7 @@ func (c *channelsCommand) command() *cobra.Command {
   nanobot channels send telegram 12345 "Backup done"`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.listCommand(), c.addCommand(), c.statusCommand(), c.testCommand(), c.sendCommand(), c.loginCommand(), c.logoutCommand(), c.restartCommand())
 	return cmd
 }
@@ -53,6 +54,7 @@ telegram.work.`,
 			if err != nil {
 				return err
 			}
+
 			list := platforms(slices.Sorted(maps.Keys(loaded.Config.Channels.Each)))
 			return c.show(asJSON, map[string]any{"platforms": list}, func() error {
 				w := c.table("PLATFORM", "NAME", "SECTIONS", "LOGIN")
@@ -63,6 +65,7 @@ telegram.work.`,
 			})
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -88,6 +91,7 @@ func platforms(sections []string) []platformInfo {
 		}
 		list = append(list, p)
 	}
+
 	return list
 }
 
@@ -107,10 +111,12 @@ nothing of it. The channel need not be enabled, and no gateway need run.`,
 			if err != nil {
 				return err
 			}
+
 			report, err := a.Test(cmd.Context(), args[0])
 			if err != nil {
 				return fmt.Errorf("channels.%s: %w", args[0], err)
 			}
+
 			result := map[string]any{"channel": args[0], "identity": report.Identity, "checks": report.Checks}
 			err = c.show(asJSON, result, func() error {
 				c.accounts.printReport(args[0], report)
@@ -119,6 +125,7 @@ nothing of it. The channel need not be enabled, and no gateway need run.`,
 			return errors.Join(err, failedChecks(report))
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -141,6 +148,7 @@ until the platform has taken it.`,
 			if err != nil {
 				return err
 			}
+
 			out := bus.Outbound{Route: bus.Route{Channel: args[0], ChatID: args[1], ThreadID: thread}, Text: args[2]}
 			for _, file := range files {
 				path, err := filepath.Abs(file)
@@ -149,14 +157,17 @@ until the platform has taken it.`,
 				}
 				out.Media = append(out.Media, bus.Media{Path: path, Name: filepath.Base(file)})
 			}
+
 			to, err := control.To(a.Loaded).Send(cmd.Context(), out)
 			if err != nil {
 				return err
 			}
+
 			c.say("The message to %s on %s is on its way.\n", to.ChatID, to.Channel)
 			return nil
 		},
 	}
+
 	cmd.Flags().StringArrayVar(&files, "file", nil, "`file` to send along; may be repeated")
 	cmd.Flags().StringVar(&thread, "thread", "", "`thread` or topic in the chat")
 	return cmd
@@ -175,6 +186,7 @@ other channels it lists the missing settings.`,
 			return c.accounts.login(cmd.Context(), args[0], force)
 		},
 	}
+
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "discard an earlier login")
 	return cmd
 }
@@ -196,6 +208,7 @@ have nothing to discard: remove the token, or disable the channel.`,
 			if err := a.Logout(cmd.Context(), args[0]); err != nil {
 				return err
 			}
+
 			c.say("%s is logged out.\n", args[0])
 			return nil
 		},
@@ -219,6 +232,7 @@ go on. Messages that wait to be sent are kept.`,
 			if err := control.To(a.Loaded).RestartChannel(cmd.Context(), args[0]); err != nil {
 				return err
 			}
+
 			c.say("%s is starting. See: nanobot channels status\n", args[0])
 			return nil
 		},
@@ -244,6 +258,7 @@ undelivered messages, and the people who were refused.`,
 			return c.show(asJSON, map[string]any{"gateway": live, "channels": list}, func() error { return c.print(list, live) })
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -266,18 +281,22 @@ func (c *channelsCommand) print(list []deliver.Status, live bool) error {
 		c.say("No channel is configured. Add one with: nanobot channels add telegram (or another name of: nanobot channels list)\n")
 		return nil
 	}
+
 	w := c.table("CHANNEL", "ENABLED", "STATE", "AS", "WAITING", "SENT", "FAILED", "DENIED", "REASON")
 	for _, s := range list {
 		w.row(s.Name, c.yesNo(s.Enabled), c.in(string(s.State)), cmp.Or(s.Identity, "-"), s.Queue, s.Sent, s.Failed, s.Denied, cmp.Or(s.Error, "-"))
 	}
+
 	if err := w.Flush(); err != nil {
 		return err
 	}
+
 	for _, s := range list {
 		for _, who := range s.Refused {
 			c.say("%s refused %s. To admit them: nanobot pairing list, or add the id to channels.%s.allowFrom.\n", s.Name, who, s.Name)
 		}
 	}
+
 	if !live {
 		c.say("No gateway is running, so this shows only the configuration.\n")
 	}

@@ -61,6 +61,7 @@ func failedChecks(r chat.Report) error {
 			failed = append(failed, check.Name)
 		}
 	}
+
 	switch len(failed) {
 	case 0:
 		return nil
@@ -78,17 +79,20 @@ func (c *channelAccounts) printReport(name string, r chat.Report) {
 	default:
 		c.say("channels.%s reaches the platform as %s, but does not work yet.\n", name, r.Identity)
 	}
+
 	for _, check := range r.Checks {
 		mark := c.in("ok    ")
 		if !check.OK {
 			mark = c.in("FAILED")
 		}
+
 		fmt.Fprintf(c.Out, "%s %s", mark, check.Name)
 		if check.Detail != "" {
 			fmt.Fprintf(c.Out, ": %s", c.known(check.Detail))
 		}
 		fmt.Fprintln(c.Out)
 	}
+
 	if r.Identity == "" && len(r.Checks) == 0 {
 		c.say("channels.%s is complete; the platform cannot be asked more without connecting.\n", name)
 	}
@@ -101,10 +105,12 @@ func (c *channelAccounts) login(ctx context.Context, name string, force bool) er
 	if gateway.Channels()[kind].Login != nil {
 		find = c.supported // the login can be the first that is set up
 	}
+
 	a, err := find(name)
 	if err != nil {
 		return err
 	}
+
 	result, err := a.Login(ctx, name, &loginDialog{c.console, c.prompter()}, force)
 	switch {
 	case errors.Is(err, deliver.ErrNoLogin):
@@ -116,6 +122,7 @@ func (c *channelAccounts) login(ctx context.Context, name string, force bool) er
 	default:
 		c.say("%s is logged in.\n", name)
 	}
+
 	return nil
 }
 
@@ -130,6 +137,7 @@ func (l *loginDialog) Tell(s chat.Step) {
 	if s.Note != "" {
 		fmt.Fprintln(l.Out, l.known(s.Note))
 	}
+
 	if s.QR != "" {
 		picture, err := qrCode(s.QR)
 		if err != nil {
@@ -137,6 +145,7 @@ func (l *loginDialog) Tell(s chat.Step) {
 		}
 		fmt.Fprintln(l.Out, picture)
 	}
+
 	if s.URL != "" {
 		l.say("Open %s\n", s.URL)
 	}

@@ -52,9 +52,11 @@ arguments, so refer to a variable for secrets: --set 'token=${TELEGRAM_TOKEN}'.`
 				}
 				a.set[key] = value
 			}
+
 			return a.run(cmd.Context(), untested)
 		},
 	}
+
 	cmd.Flags().StringArrayVar(&set, "set", nil, "`key=value` of a setting; may be repeated")
 	cmd.Flags().StringArrayVar(&allow, "allow", nil, "`id` of a person who may talk to the bot; may be repeated")
 	cmd.Flags().BoolVar(&untested, "untested", false, "do not ask the platform whether the settings work")
@@ -85,6 +87,7 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 	if err := gateway.KnownChannel(a.name); err != nil {
 		return usageError{err}
 	}
+
 	kind, _, _ := strings.Cut(a.name, ".")
 	driver := gateway.Channels()[kind]
 	if driver.Needs != nil && !untested {
@@ -92,12 +95,14 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 			return fmt.Errorf("nothing was changed: %w\nTo add it all the same: --untested", err)
 		}
 	}
+
 	switch scan, err := a.scans(driver); {
 	case err != nil:
 		return err
 	case scan:
 		return a.accounts.login(ctx, a.name, false)
 	}
+
 	file, err := a.home.file()
 	if err != nil {
 		return err
@@ -113,6 +118,7 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 	if err != nil {
 		return err
 	}
+
 	if needsLogin := driver.Login != nil && !driver.LoginOptional; !untested && !needsLogin {
 		if err := a.try(ctx, next); err != nil {
 			return err
@@ -124,6 +130,7 @@ func (a *addition) run(ctx context.Context, untested bool) error {
 	if err := config.Edit(file, gateway.Sections(nil), a.write); err != nil {
 		return err
 	}
+
 	a.say("Added channels.%s to %s.\n", a.name, file)
 	return a.finish(ctx, driver, next)
 }
@@ -138,6 +145,7 @@ func (a *addition) candidate(path string) (*config.Loaded, error) {
 	if err := a.write(file); err != nil {
 		return nil, err
 	}
+
 	o.Text = file.Text()
 	return config.Load(o)
 }
@@ -159,6 +167,7 @@ func (a *addition) answers(driver chat.Driver) error {
 	if talk {
 		a.say("%s: its page in docs/how-to/channels says how to make a bot and where to find its keys.\n", cmp.Or(driver.Title, a.name))
 	}
+
 	var missing []string
 	for _, f := range driver.Fields() {
 		switch _, given := a.set[f.Name]; {
@@ -173,12 +182,14 @@ func (a *addition) answers(driver chat.Driver) error {
 			a.set[f.Name] = answer
 		}
 	}
+
 	if len(missing) > 0 {
 		if driver.Login != nil {
 			missing = append(missing, fmt.Sprintf("  or connect by a login, which adds the channel: nanobot channels login %s", a.name))
 		}
 		return usageError{fmt.Errorf("channels.%s needs more settings:\n%s", a.name, strings.Join(missing, "\n"))}
 	}
+
 	if talk && len(a.allow) == 0 {
 		id, err := ask.line(a.in("Your own id there (empty: the bot gives you a code to approve)"), "")
 		if err != nil {
@@ -188,6 +199,7 @@ func (a *addition) answers(driver chat.Driver) error {
 			a.allow = []string{id}
 		}
 	}
+
 	return nil
 }
 
@@ -205,12 +217,14 @@ func askField(ask *prompter, f chat.Field, question string) (string, error) {
 			if err == nil && answer != "" {
 				return "", errors.New("nothing was changed")
 			}
+
 		case f.Secret:
 			answer, err = ask.secret(question)
 		default:
 			answer, err = ask.line(question, f.Usual)
 			answer = cmp.Or(answer, f.Usual)
 		}
+
 		if errors.Is(err, errSkipped) {
 			return "", errors.New("nothing was changed")
 		}
@@ -229,11 +243,13 @@ func (a *addition) write(file *config.File) error {
 			return usageError{err}
 		}
 	}
+
 	if len(a.allow) > 0 {
 		if err := file.Set(at+"allowFrom", strings.Join(a.allow, ",")); err != nil {
 			return usageError{err}
 		}
 	}
+
 	if err := file.Set(at+"enabled", "true"); err != nil {
 		return usageError{err}
 	}
@@ -249,6 +265,7 @@ func (a *addition) try(ctx context.Context, next *config.Loaded) error {
 		a.accounts.printReport(a.name, report)
 		err = failedChecks(report)
 	}
+
 	if err != nil {
 		return fmt.Errorf("nothing was changed, because the settings do not work: %w\nTo add them all the same: --untested", err)
 	}
@@ -265,6 +282,7 @@ func (a *addition) finish(ctx context.Context, driver chat.Driver, next *config.
 		}
 		return a.accounts.login(ctx, a.name, false)
 	}
+
 	if running {
 		a.say("The gateway uses it now. See: nanobot channels status\n")
 	} else {

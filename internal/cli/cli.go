@@ -38,6 +38,7 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	if io.Now == nil {
 		io.Now = time.Now
 	}
+
 	p := newProgram(io, "", "")
 	root := p.root(args)
 	root.SetArgs(args)
@@ -48,9 +49,11 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	if err == nil {
 		err = p.misnamed
 	}
+
 	if err == nil {
 		return exitOK
 	}
+
 	code := exitCode(err)
 	if _, told := errors.AsType[failure](err); !told {
 		fmt.Fprintln(io.Err, "nanobot: "+phrase.Recognize(p.language, strings.TrimSpace(describe(err))))
@@ -85,6 +88,7 @@ key from the environment, a model server on this machine, or a built-in demo.`,
 			return p.onboard(p.agent()).firstContact(cmd)
 		},
 	}
+
 	f := root.PersistentFlags()
 	f.StringVarP(&p.home.configPath, "config", "c", "", "configuration `file` (default ~/.nanobot/config.json)")
 	f.StringVarP(&p.home.workspace, "workspace", "w", "", "`folder` of the agent's memory and files (default ~/.nanobot/workspace); it then works there, not in the folder of the start")
@@ -97,9 +101,11 @@ key from the environment, a model server on this machine, or a built-in demo.`,
 		all = all[i : i+1]
 		root.CompletionOptions.DisableDefaultCmd = true
 	}
+
 	for _, n := range all {
 		root.AddCommand(n.build())
 	}
+
 	teach(root, &p.misnamed)
 	speak(root, p.language)
 	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd { // the shell shows the help
@@ -192,6 +198,7 @@ func versionCommand(c *console) *cobra.Command {
 			})
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

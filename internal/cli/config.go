@@ -38,6 +38,7 @@ configuration file, the default. Credentials are never printed.`,
   nanobot config validate --strict`,
 		RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.showCommand(), c.getCommand(), c.setCommand(), c.unsetCommand(), c.validateCommand(),
 		c.schemaCommand(), c.explainCommand(), c.pathCommand(), c.editCommand(), c.restoreCommand())
 	return cmd
@@ -66,6 +67,7 @@ func (c *configCommand) showCommand() *cobra.Command {
 			return err
 		},
 	}
+
 	cmd.Flags().BoolVar(&set, "set", false, "omit settings that have their default")
 	return cmd
 }
@@ -81,18 +83,22 @@ func (c *configCommand) getCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			value, err := l.Get(args[0])
 			if err != nil {
 				return usageError{err}
 			}
+
 			var text string
 			if !asJSON && json.Unmarshal([]byte(value), &text) == nil {
 				value = text
 			}
+
 			fmt.Fprintln(c.Out, value)
 			return nil
 		},
 	}
+
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print strings with quotes, as JSON")
 	return cmd
 }
@@ -123,11 +129,13 @@ read from standard input, which keeps keys out of the shell history.`,
 				}
 				value = strings.TrimRight(string(b), "\r\n")
 			}
+
 			return c.settings.edit(args[0], dry, func(f *config.File) (string, error) {
 				return setIn, f.Set(args[0], value)
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the change")
 	return cmd
 }
@@ -148,6 +156,7 @@ func (c *configCommand) unsetCommand() *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the change")
 	return cmd
 }
@@ -180,14 +189,17 @@ search, pictures and speech.`,
 			if len(args) > 0 {
 				o.Path = args[0]
 			}
+
 			l, err := config.Load(o)
 			if err == nil {
 				err = doctor.CheckSettings(l, strict)
 			}
+
 			v, ok := validationOf(l, err)
 			if !ok {
 				return err
 			}
+
 			shown := c.show(asJSON, v, func() error {
 				if err != nil {
 					return err
@@ -201,6 +213,7 @@ search, pictures and speech.`,
 			return shown
 		},
 	}
+
 	cmd.Flags().BoolVar(&strict, "strict", false, "treat unknown and duplicate keys as errors")
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -276,6 +289,7 @@ overrides, down to the default. For a section, it explains every setting in it.`
 			if err != nil {
 				return err
 			}
+
 			es, err := l.Describe(args[0])
 			if err != nil {
 				return usageError{err}
@@ -288,6 +302,7 @@ overrides, down to the default. For a section, it explains every setting in it.`
 			})
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

@@ -39,10 +39,12 @@ func (c *configCommand) edit(ctx context.Context, file string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	shown := was
 	if was == nil {
 		shown = []byte("{}\n")
 	}
+
 	copied := file + ".edit-" + time.Now().UTC().Format("20060102T150405Z") + ".json"
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
@@ -53,6 +55,7 @@ func (c *configCommand) edit(ctx context.Context, file string) error {
 	if err := c.openEditor(ctx, copied); err != nil {
 		return errors.Join(fmt.Errorf("%w; %s is unchanged", err, file), os.Remove(copied))
 	}
+
 	edited, err := os.ReadFile(copied)
 	if err != nil {
 		return err
@@ -61,6 +64,7 @@ func (c *configCommand) edit(ctx context.Context, file string) error {
 		c.say("No changes.\n")
 		return os.Remove(copied)
 	}
+
 	l, err := c.home.readAs(copied)
 	if err != nil {
 		c.sayErr("%s is unchanged. Your version is %s\n", file, copied)
@@ -69,9 +73,11 @@ func (c *configCommand) edit(ctx context.Context, file string) error {
 	if err := config.Replace(file, was, edited, time.Now()); err != nil {
 		return fmt.Errorf("%w; your version is %s", err, copied)
 	}
+
 	for _, p := range l.Warnings {
 		c.sayErr("warning: %s\n", p.String())
 	}
+
 	c.say("%s is changed\n", file)
 	return os.Remove(copied)
 }
@@ -88,10 +94,12 @@ copy and keeps the current version too. It refuses a copy that is not valid.`,
 			if err != nil {
 				return err
 			}
+
 			copies, err := config.Backups(file)
 			if err != nil {
 				return err
 			}
+
 			if len(args) == 0 {
 				for _, name := range copies {
 					fmt.Fprintln(c.Out, filepath.Base(name))
@@ -101,6 +109,7 @@ copy and keeps the current version too. It refuses a copy that is not valid.`,
 				}
 				return nil
 			}
+
 			return c.restore(file, args[0], copies)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -125,6 +134,7 @@ func (c *configCommand) restore(file, name string, copies []string) error {
 	default:
 		name = copies[0]
 	}
+
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return usageError{fmt.Errorf("there is no %s; nanobot config restore lists the copies", name)}
@@ -135,6 +145,7 @@ func (c *configCommand) restore(file, name string, copies []string) error {
 	if _, err := c.home.readAs(name); err != nil {
 		return err
 	}
+
 	was, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -142,6 +153,7 @@ func (c *configCommand) restore(file, name string, copies []string) error {
 	if err := config.Replace(file, was, text, time.Now()); err != nil {
 		return err
 	}
+
 	c.say("%s is %s again\n", file, filepath.Base(name))
 	return nil
 }

@@ -139,9 +139,11 @@ func (c *console) agree(question string, show ...func()) error {
 	if !ask.terminal() {
 		return usageError{errors.New("cannot ask for confirmation here; use --yes to continue")}
 	}
+
 	for _, f := range show {
 		f()
 	}
+
 	answer, err := ask.line(c.in(question), "no")
 	if err != nil && !errors.Is(err, errSkipped) {
 		return err
@@ -160,10 +162,12 @@ func (c *console) agrees(question string) (bool, error) {
 	if !ask.terminal() {
 		return false, usageError{errors.New("cannot ask for confirmation here; review with --dry-run, then use --yes")}
 	}
+
 	answer, err := ask.line(question, "no")
 	if err != nil {
 		return false, err
 	}
+
 	if !isYes(answer) {
 		c.say("Nothing was changed.\n")
 	}

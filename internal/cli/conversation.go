@@ -60,22 +60,27 @@ func (c *conversations) choose(ctx context.Context, f agentFlags, l *config.Load
 	if err != nil {
 		return conversation{}, err
 	}
+
 	here, note, err := c.folders.choose(ctx, l, ws, f.message == "")
 	if err != nil {
 		return conversation{}, err
 	}
+
 	talk := conversation{key: directSession, folder: here}
 	if note != "" {
 		talk.notes = append(talk.notes, note)
 	}
+
 	at := c.tui()
 	if f.session == "" && !f.proceed && !f.resume && (f.message != "" || !at.InTTY) {
 		return talk, nil
 	}
+
 	past, err := app.OpenSessions(ctx, l, ws, c.home.logger())
 	if err != nil {
 		return talk, err
 	}
+
 	defer past.Close() //nolint:errcheck // read only
 
 	switch {
@@ -85,11 +90,13 @@ func (c *conversations) choose(ctx context.Context, f agentFlags, l *config.Load
 			return talk.join(ctx, past)
 		}
 		return talk, nil
+
 	case f.resume:
 		if talk.key, err = c.ask(ctx, past, here); err != nil {
 			return talk, err
 		}
 		return talk.join(ctx, past)
+
 	case f.proceed:
 		if found := recent(ctx, past, here, 1); len(found) > 0 {
 			talk.key = found[0].Key
@@ -97,6 +104,7 @@ func (c *conversations) choose(ctx context.Context, f agentFlags, l *config.Load
 		}
 		talk.notes = append(talk.notes, c.in("There is no earlier conversation in this folder."))
 	}
+
 	state := app.State(l, c.home.logger())
 	talk.key, talk.release = newSession(ctx, past, state, here, c.Now())
 	talk.fresh = true
@@ -114,6 +122,7 @@ func (t conversation) join(ctx context.Context, past *session.Store) (conversati
 	case err != nil:
 		return t, err
 	}
+
 	if info, err := os.Stat(dir); dir == "" || err == nil && info.IsDir() {
 		t.folder = dir
 	}
@@ -149,6 +158,7 @@ func newSession(ctx context.Context, past *session.Store, state store.Store, fol
 	if folder != "" {
 		base = slug(filepath.Base(folder))
 	}
+
 	stem := session.Terminal + ":" + base + "-" + now.Format("0102-1504")
 	name = stem
 	for n := 2; ; n++ {
@@ -158,6 +168,7 @@ func newSession(ctx context.Context, past *session.Store, state store.Store, fol
 		if _, err := past.Metadata(ctx, name); errors.Is(err, session.ErrNotFound) && !taken {
 			return name, release // nil if there can be no lock: the first message tells what is wrong
 		}
+
 		if release != nil {
 			_ = release()
 		}
@@ -188,6 +199,7 @@ func recent(ctx context.Context, past *session.Store, folder string, most int) [
 			found = append(found, info)
 		}
 	}
+
 	return found
 }
 
@@ -203,26 +215,32 @@ func (c *conversations) ask(ctx context.Context, past *session.Store, here strin
 			list = append(list, info)
 		}
 	}
+
 	if len(list) == 0 {
 		return "", usageError{errors.New("there is no earlier conversation; start one with: nanobot agent")}
 	}
+
 	w := c.table()
 	for i, info := range list {
 		dir, _ := folderOf(ctx, past, info.Key)
 		w.row(strconv.Itoa(i+1), info.Key, info.Updated.Local().Format("2006-01-02 15:04"),
 			c.short(cmp.Or(dir, c.in("workspace"))), text.Label(printable(cmp.Or(info.Title, info.Preview)), 50))
 	}
+
 	if err := w.Flush(); err != nil {
 		return "", err
 	}
+
 	ask := c.prompter()
 	if !ask.terminal() {
 		return "", usageError{errors.New("--resume asks which conversation to open and needs a terminal; use -s NAME")}
 	}
+
 	answer, err := ask.line(c.in("Conversation"), "1")
 	if err != nil {
 		return "", err
 	}
+
 	n, err := strconv.Atoi(cmp.Or(answer, "1"))
 	if err != nil || n < 1 || n > len(list) {
 		return "", usageError{fmt.Errorf("%q is not a number from 1 to %d", answer, len(list))}

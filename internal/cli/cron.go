@@ -33,6 +33,7 @@ schedule. The gateway runs them and sees changes immediately.`,
   nanobot cron history 3f2a91bc`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.listCommand(), c.nextCommand(), c.historyCommand(), c.addCommand(), c.editCommand(), c.removeCommand(), c.enableCommand(), c.disableCommand(), c.runCommand())
 	return cmd
 }
@@ -54,10 +55,12 @@ func (c *cronCommand) names(cmd *cobra.Command, args []string, typed string) ([]
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	all, err := j.List(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
+
 	var out []string
 	for _, job := range all {
 		if strings.HasPrefix(job.ID, typed) {
@@ -83,6 +86,7 @@ func (c *cronCommand) listCommand() *cobra.Command {
 			})
 		}),
 	}
+
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "include disabled jobs")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write all jobs with their state as JSON")
 	return cmd
@@ -96,6 +100,7 @@ func (c *cronCommand) print(ctx context.Context, j *jobs, list []schedule.Job, a
 			shown = append(shown, job)
 		}
 	}
+
 	if len(shown) == 0 {
 		c.say("There are no jobs.\n")
 	} else {
@@ -105,9 +110,11 @@ func (c *cronCommand) print(ctx context.Context, j *jobs, list []schedule.Job, a
 		}
 		_ = w.Flush() // standard output
 	}
+
 	if hidden := len(list) - len(shown); hidden > 0 {
 		c.say("%d disabled; --all shows them.\n", hidden)
 	}
+
 	for i := range list {
 		if job := &list[i]; job.Broken() != "" {
 			fmt.Fprintf(c.Out, "%s: %s\n", job.ID, printable(job.Broken()))
@@ -115,6 +122,7 @@ func (c *cronCommand) print(ctx context.Context, j *jobs, list []schedule.Job, a
 			c.say("%s: a result is waiting for delivery: %s\n", job.ID, printable(u.Cause))
 		}
 	}
+
 	c.say("%s\n", j.deliverer(ctx))
 }
 
@@ -147,6 +155,7 @@ func (c *cronCommand) last(j *jobs, job *schedule.Job) string {
 	if st.LastStatus == "" {
 		return "-"
 	}
+
 	s := c.in(string(st.LastStatus))
 	if st.LastRunAtMS != 0 {
 		s = st.LastRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04 ") + s
@@ -171,6 +180,7 @@ func (c *cronCommand) historyCommand() *cobra.Command {
 					c.say("It has not run yet.\n")
 					return nil
 				}
+
 				w := c.table("TIME", "STATUS", "TOOK", "TOKENS", "COST", "NOTE")
 				for _, r := range job.State.RunHistory {
 					note := strings.TrimSpace(string(r.Error) + " " + r.Note)
@@ -181,10 +191,12 @@ func (c *cronCommand) historyCommand() *cobra.Command {
 					}
 					w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), c.in(r.Status), took, r.Tokens, cost, text.Label(printable(note), 100))
 				}
+
 				return w.Flush()
 			})
 		}),
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -211,12 +223,14 @@ func (c *cronCommand) nextCommand() *cobra.Command {
 				created = job.CreatedAtMS.Time()
 				zone = j.Limits.Host
 			}
+
 			if timing.TZ != "" {
 				var err error
 				if zone, err = schedule.LoadZone(string(timing.TZ)); err != nil {
 					return usageError{err}
 				}
 			}
+
 			all, err := timing.Upcoming(min(max(count, 1), 1000), c.Now(), created, zone)
 			if err != nil {
 				return usageError{err}
@@ -224,12 +238,14 @@ func (c *cronCommand) nextCommand() *cobra.Command {
 			if len(all) == 0 {
 				return errors.New("it never runs again")
 			}
+
 			for _, at := range all {
 				fmt.Fprintln(c.Out, c.moment(at.In(zone)))
 			}
 			return nil
 		}),
 	}
+
 	cmd.Flags().IntVarP(&count, "number", "n", 5, "how `many`")
 	cmd.Flags().StringVar(&tz, "tz", "", "time `zone` of an expression")
 	return cmd
@@ -254,5 +270,6 @@ func (c *cronCommand) moment(t time.Time) string {
 	case time.Sunday:
 		day = c.in("Sun")
 	}
+
 	return day + t.Format(" 2006-01-02 15:04:05 -07:00")
 }

@@ -50,6 +50,7 @@ func (f *jobFlags) timing(loc *time.Location) (*schedule.Timing, error) {
 			given++
 		}
 	}
+
 	switch {
 	case given > 1:
 		return nil, errors.New("use exactly one of --every, --cron and --at")
@@ -62,6 +63,7 @@ func (f *jobFlags) timing(loc *time.Location) (*schedule.Timing, error) {
 		}
 		t := schedule.Every(d)
 		return &t, nil
+
 	case f.expr != "":
 		t := schedule.Cron(f.expr, f.tz)
 		return &t, nil
@@ -73,6 +75,7 @@ func (f *jobFlags) timing(loc *time.Location) (*schedule.Timing, error) {
 		t := schedule.Once(at)
 		return &t, nil
 	}
+
 	return nil, nil
 }
 
@@ -98,21 +101,26 @@ a zone use the configured time zone.`,
 			if f.expr == "" && isExpression(c.home.configPath) { // older versions knew -c as --cron
 				f.expr, c.home.configPath = c.home.configPath, ""
 			}
+
 			j, err := c.stores.jobs(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			timing, err := f.timing(j.Location)
 			if err == nil && timing == nil {
 				err = errors.New("missing schedule: use --every, --cron or --at")
 			}
+
 			if err != nil {
 				return usageError{err}
 			}
+
 			route, err := f.route(cmd.Context(), j.loaded)
 			if err != nil {
 				return usageError{err}
 			}
+
 			added, err := j.Add(cmd.Context(), schedule.Draft{
 				Name:    f.name,
 				Message: f.message,
@@ -129,11 +137,13 @@ a zone use the configured time zone.`,
 				c.say("This job exists already: %s.\n", added.Job.ID)
 				return nil
 			}
+
 			c.say("Added %s: %s, %s.\n", added.Job.ID, printable(added.Job.Name), added.Job.Schedule.Describe(j.Location))
 			c.printNext(cmd.Context(), j, added)
 			return nil
 		},
 	}
+
 	f.register(cmd)
 	return cmd
 }
@@ -145,6 +155,7 @@ func (c *cronCommand) printNext(ctx context.Context, j *jobs, added schedule.Add
 			zone = loc
 		}
 	}
+
 	for i, at := range added.Next {
 		label := c.in("Next: ")
 		if i > 0 {
@@ -152,6 +163,7 @@ func (c *cronCommand) printNext(ctx context.Context, j *jobs, added schedule.Add
 		}
 		fmt.Fprintln(c.Out, label+c.moment(at.In(zone)))
 	}
+
 	if added.Cost != "" {
 		c.say("Cost: %s.\n", added.Cost)
 	}
@@ -171,14 +183,17 @@ func (c *cronCommand) editCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+
 			changed, err := j.Update(cmd.Context(), job.ID, change)
 			if err != nil {
 				return usageError{err}
 			}
+
 			c.say("Changed %s: %s, %s; next: %s.\n", changed.ID, printable(changed.Name), changed.Schedule.Describe(j.Location), c.next(j, &changed))
 			return nil
 		}),
 	}
+
 	f.register(cmd)
 	return cmd
 }
@@ -189,6 +204,7 @@ func (f *jobFlags) change(cmd *cobra.Command, j *jobs) (c schedule.Change, err e
 	if c.Timing, err = f.timing(j.Location); err != nil {
 		return c, err
 	}
+
 	if given("channel") || given("to") {
 		route, err := f.route(cmd.Context(), j.loaded)
 		if err != nil {
@@ -196,6 +212,7 @@ func (f *jobFlags) change(cmd *cobra.Command, j *jobs) (c schedule.Change, err e
 		}
 		c.Route = &route
 	}
+
 	if given("name") {
 		c.Name = &f.name
 	}
@@ -212,6 +229,7 @@ func (f *jobFlags) change(cmd *cobra.Command, j *jobs) (c schedule.Change, err e
 	if given("timeout") {
 		c.Timeout = &f.timeout
 	}
+
 	if c == (schedule.Change{}) {
 		return c, errors.New("nothing to change; nanobot cron edit --help lists the flags")
 	}
@@ -246,14 +264,17 @@ func (c *cronCommand) enableCommand() *cobra.Command {
 			if off {
 				return c.disable(cmd.Context(), j, job)
 			}
+
 			now, err := j.Enable(cmd.Context(), job.ID, true)
 			if err != nil {
 				return err
 			}
+
 			c.say("Switched on %s: %s; next: %s.\n", now.ID, printable(now.Name), c.next(j, &now))
 			return nil
 		}),
 	}
+
 	cmd.Flags().BoolVar(&off, "disable", false, "switch it off instead")
 	_ = cmd.Flags().MarkHidden("disable") // the old way; it exists
 	return cmd
@@ -292,6 +313,7 @@ result to where the job would deliver it. Without a gateway the job is not start
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
 				return fmt.Errorf("job %s was not started: only the gateway runs a job at once; start it with nanobot gateway start", job.ID)
 			}
+
 			before := schedule.LastRun(job)
 			started, err := j.RunNow(cmd.Context(), job.ID, force)
 			if err != nil {
@@ -300,10 +322,12 @@ result to where the job would deliver it. Without a gateway the job is not start
 			if wait {
 				return c.awaitRun(cmd.Context(), j.Scheduler, &started, before)
 			}
+
 			c.say("Started %s: %s. nanobot cron history %s shows the result.\n", started.ID, printable(started.Name), started.ID)
 			return nil
 		}),
 	}
+
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "run it even if it is disabled")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it ends; the exit code shows the result")
 	return cmd
@@ -315,10 +339,12 @@ func (c *cronCommand) awaitRun(ctx context.Context, s *schedule.Scheduler, job *
 	if err != nil {
 		return err
 	}
+
 	took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
 	if r.Status != "ok" {
 		return fmt.Errorf("job %s ended with %s after %s: %s", job.ID, r.Status, took, printable(string(r.Error)))
 	}
+
 	c.say("%s succeeded after %s. %s\n", printable(job.Name), took, printable(r.Note))
 	return nil
 }

@@ -50,6 +50,7 @@ help you, without keys and conversations.`,
 			return c.checkup(cmd.Context(), f)
 		},
 	}
+
 	jsonFlag(cmd, &f.json)
 	cmd.Flags().BoolVar(&f.fix, "fix", false, "fix what needs no decision")
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "make no network requests")
@@ -76,6 +77,7 @@ config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
   nanobot doctor security --json | jq .findings`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.security(cmd.Context(), asJSON, fix, yes) },
 	}
+
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&fix, "fix", false, "close what needs no decision")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before --fix")
@@ -90,6 +92,7 @@ func (c *doctorCommand) security(ctx context.Context, asJSON, fix, yes bool) err
 	if err != nil {
 		return err
 	}
+
 	var fixed []string
 	if fix && slices.ContainsFunc(r.Findings(), doctor.Check.Fixable) {
 		if !yes {
@@ -104,6 +107,7 @@ func (c *doctorCommand) security(ctx context.Context, asJSON, fix, yes bool) err
 				return err
 			}
 		}
+
 		if fixed, err = r.Fix(ctx, c.home.options()); err != nil {
 			return err
 		}
@@ -111,6 +115,7 @@ func (c *doctorCommand) security(ctx context.Context, asJSON, fix, yes bool) err
 			return err
 		}
 	}
+
 	err = c.show(asJSON, securityJSON{SecurityReport: r, Findings: len(r.Findings()), Fixed: fixed}, func() error {
 		c.printSecurity(r, fixed)
 		if folder, _ := c.folders.here(ctx); folder != "" {
@@ -132,6 +137,7 @@ func (c *doctorCommand) printSecurity(r doctor.SecurityReport, fixed []string) {
 	if len(fixed) > 0 {
 		c.say("Closed: %s\n\n", strings.Join(fixed, ", "))
 	}
+
 	found := r.Findings()
 	fixable := 0
 	for _, check := range found {
@@ -140,20 +146,24 @@ func (c *doctorCommand) printSecurity(r doctor.SecurityReport, fixed []string) {
 			fixable++
 		}
 	}
+
 	if len(found) > 0 {
 		fmt.Fprintln(c.Out)
 	}
+
 	for _, check := range r.Checks {
 		if check.Severity == "" {
 			c.say("ok        %s: %s\n", check.ID, c.known(check.Detail))
 		}
 	}
+
 	for i, n := range r.Notes {
 		if i == 0 {
 			fmt.Fprintln(c.Out)
 		}
 		c.say("note      %s\n", c.known(n))
 	}
+
 	switch {
 	case len(found) == 0:
 		c.say("\nNothing is open.\n")

@@ -29,12 +29,14 @@ func (c *doctorCommand) checkup(ctx context.Context, f doctorFlags) error {
 			d = c.diagnose(ctx, f)
 		}
 	}
+
 	r := d.Report(nanobot.Version(), fixed)
 	if f.bundle != "" {
 		if err := d.WriteBundle(f.bundle, r, c.Env); err != nil {
 			return err
 		}
 	}
+
 	err := c.show(f.json, r, func() error {
 		c.printCheckup(r)
 		if f.bundle != "" {
@@ -45,6 +47,7 @@ func (c *doctorCommand) checkup(ctx context.Context, f doctorFlags) error {
 	if err != nil {
 		return err
 	}
+
 	switch {
 	case d.Unusable:
 		return failure{exitConfig}
@@ -63,12 +66,14 @@ func (c *doctorCommand) printCheckup(r doctor.Report) {
 	if len(r.Fixed) > 0 {
 		c.say("Fixed: %s\n\n", strings.Join(r.Fixed, ", "))
 	}
+
 	for _, s := range r.Checks {
 		fmt.Fprintf(c.Out, "%s %-16s %s\n", marks[s.State], s.ID, strings.ReplaceAll(c.known(s.Detail), "\n", "\n                   "))
 		if s.Fix != "" {
 			fmt.Fprintf(c.Out, "                   → %s\n", c.known(s.Fix))
 		}
 	}
+
 	switch {
 	case r.Failures > 0:
 		sum := "\n%d do not work, %d to look at.\n"
@@ -76,6 +81,7 @@ func (c *doctorCommand) printCheckup(r doctor.Report) {
 			sum = "\n%d does not work, %d to look at.\n"
 		}
 		c.say(sum, r.Failures, r.Warnings)
+
 	case r.Warnings > 0:
 		c.say("\nEverything works; %d to look at.\n", r.Warnings)
 	default:

@@ -28,12 +28,14 @@ restore takes it back.`,
 			if err != nil {
 				return err
 			}
+
 			defer bot.Close() //nolint:errcheck // always nil
 			rep, err := bot.Memory().Dream(cmd.Context())
 			if err != nil {
 				fmt.Fprintln(c.Err, rep.Explain(c.language, err, "nanobot memory log"))
 				return failure{exitFailure}
 			}
+
 			_, err = fmt.Fprintln(c.Out, rep.Explain(c.language, nil, "nanobot memory log"))
 			return err
 		},

@@ -160,20 +160,24 @@ func describe(err error) string {
 	if errors.Is(err, nanobot.ErrStopped) || errors.Is(err, context.Canceled) {
 		return "stopped before the answer was complete"
 	}
+
 	switch path := pathOf(err); {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		if path == "" {
 			return fmt.Sprintf("the disk is full: %v\nMake room and try again. Nothing that was stored before is lost.", err)
 		}
 		return fmt.Sprintf("the disk is full: %v\nMake room where %s is and try again. Nothing that was stored before is lost.", err, path)
+
 	case errors.Is(err, syscall.EROFS):
 		if path == "" {
 			return fmt.Sprintf("the disk is read-only: %v\nnanobot must be able to write.", err)
 		}
 		return fmt.Sprintf("the disk is read-only: %v\nnanobot must be able to write where %s is.", err, path)
+
 	case errors.Is(err, fs.ErrPermission) && path != "":
 		return fmt.Sprintf("not allowed: %v\nGive your user access to it (ls -ld %s shows who has it), or choose another place with -c or -w.", err, path)
 	}
+
 	return err.Error()
 }
 

@@ -46,6 +46,7 @@ func (f *folders) choose(ctx context.Context, l *config.Loaded, ws string, ask b
 	if target, err := filepath.EvalSymlinks(ws); err == nil && target == dir {
 		return "", "", nil
 	}
+
 	own, _ := filepath.EvalSymlinks(f.userHome()) // unknown counts as no folder
 	switch dir {
 	case filepath.VolumeName(dir) + string(filepath.Separator):
@@ -63,11 +64,13 @@ func (f *folders) choose(ctx context.Context, l *config.Loaded, ws string, ask b
 		if err != nil && !errors.Is(err, errSkipped) {
 			return "", "", err
 		}
+
 		allowed, known = strings.HasPrefix(strings.ToLower(answer), "y"), true
 		if err := f.allowHome(ctx, l, allowed); err != nil {
 			return "", "", err
 		}
 	}
+
 	switch {
 	case allowed:
 		return dir, "", nil

@@ -69,6 +69,7 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 			return c.run(cmd.Context(), f)
 		},
 	}
+
 	fl := cmd.PersistentFlags()
 	portFlag(fl, &f.port, "`port` to listen on instead of gateway.port")
 	fl.StringVar(&f.host, "host", "", "`address` to listen on instead of gateway.host")
@@ -80,6 +81,7 @@ way. SIGHUP, or a change of the configuration file, reloads the settings.`,
 	for _, hidden := range []string{"background", "foreground", "launch-mode"} {
 		_ = cmd.Flags().MarkHidden(hidden) // it exists
 	}
+
 	cmd.AddCommand(c.startCommand(&f), c.stopCommand(), c.restartCommand(&f), c.reloadCommand(),
 		c.statusCommand(), c.logsCommand())
 	cmd.AddCommand(c.service.olderCommands()...)
@@ -106,6 +108,7 @@ func (c *gatewayCommand) options(l *config.Loaded, f gatewayFlags, log *slog.Log
 		}
 		o.Listen = net.JoinHostPort(host, strconv.Itoa(port))
 	}
+
 	o.Checks = doctor.Web{Options: o.Options}
 	return o
 }
@@ -121,6 +124,7 @@ func (c *gatewayCommand) run(ctx context.Context, f gatewayFlags) error {
 		}
 		c.sayErr("nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
 	}
+
 	c.home.warn(loaded)
 	log, done := c.home.openLog(loaded, f.verbose, f.mode == "foreground")
 	defer done()
@@ -137,6 +141,7 @@ func (c *gatewayCommand) run(ctx context.Context, f gatewayFlags) error {
 		}
 		o.NoChannels = recent >= crashLimit
 	}
+
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	g, err := gateway.New(ctx, o)
@@ -146,12 +151,14 @@ func (c *gatewayCommand) run(ctx context.Context, f gatewayFlags) error {
 		}
 		return err
 	}
+
 	if f.dryRun {
 		c.warnExposed(ctx, loaded, log)
 		c.printPlan(ctx, g, dryRun)
 		c.sayErr("This was a dry run: nothing was connected and nothing runs.\n")
 		return g.Close()
 	}
+
 	notify := daemon.NewNotifier(c.getenv)
 	watchSignals(ctx, stop, g, log)
 	self := describeSelf(g, loaded, f)
@@ -159,6 +166,7 @@ func (c *gatewayCommand) run(ctx context.Context, f gatewayFlags) error {
 	if err := self.Write(file); err != nil {
 		log.WarnContext(ctx, "describe the running gateway", "err", err)
 	}
+
 	err = g.Run(ctx, func() {
 		g.Watchdog(ctx, notify, crashes) // whoever waits for us need not wait for the terminal
 		c.warnExposed(ctx, loaded, log)
@@ -167,15 +175,18 @@ func (c *gatewayCommand) run(ctx context.Context, f gatewayFlags) error {
 		if o.NoChannels {
 			c.sayErr("nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
+
 		daemon.WorkBesideDisk(c.getenv)
 		go daemon.ReleaseWhenQuiet(ctx, g.DropCaches)
 	})
+
 	_ = os.Remove(file) // before the next one describes itself; whoever finds it sees that we are gone
 	_ = notify.Send("STOPPING=1")
 	log.InfoContext(ctx, "gateway ended", "pid", self.PID, "err", err)
 	if e := crashes.Clear(); e != nil {
 		log.WarnContext(ctx, "count starts", "err", e)
 	}
+
 	if errors.Is(err, gateway.ErrRestart) {
 		return exited(self.Again(loaded.Config.Gateway.RestartMode, c.Env, log))
 	}
@@ -216,6 +227,7 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *gateway.Gatew
 			signal.Stop(end)
 		}
 	}()
+
 	go func() { // beside it, because a reload waits for turns
 		defer signal.Stop(again)
 		for {
@@ -236,6 +248,7 @@ func describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFlags) daemon.I
 	self.Config = l.File
 	self.Version = nanobot.Version()
 	self.Mode, self.Log = f.mode, gateway.LogFile(l)
+
 	if a := g.Addr(); a != nil {
 		self.Address = a.String()
 		if _, port, err := net.SplitHostPort(self.Address); err == nil {
@@ -263,11 +276,13 @@ func (c *gatewayCommand) printPlan(ctx context.Context, g *gateway.Gateway, stat
 	if s.Page != "" {
 		tell("  web page   %s (sign in with: nanobot web)\n", s.Page)
 	}
+
 	on := 0
 	for _, ch := range s.Channels {
 		if !ch.Enabled {
 			continue
 		}
+
 		on++
 		line := c.in(string(ch.State))
 		if state == dryRun && ch.State == deliver.Stopped {
@@ -278,13 +293,16 @@ func (c *gatewayCommand) printPlan(ctx context.Context, g *gateway.Gateway, stat
 		}
 		tell("  channel    %-10s %s\n", ch.Name, line)
 	}
+
 	if on == 0 {
 		tell("  channel    none is enabled; see docs/how-to/channels\n")
 	}
+
 	tell("  schedule   %s\n", phrase.Counted(s.Jobs, "job"))
 	for _, p := range s.Problems {
 		tell("  problem    %s\n", c.known(p))
 	}
+
 	for _, n := range g.Notes() {
 		tell("  note       %s\n", c.known(n))
 	}

@@ -39,10 +39,12 @@ func (c *gatewayCommand) start(ctx context.Context, f gatewayFlags) error {
 	if i, err := daemon.Find(gateway.InstanceFile(l)); err == nil {
 		return unavailable{fmt.Errorf("the gateway is already running (process %d, %s); see: nanobot gateway status", i.PID, i.Address)}
 	}
+
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
+
 	args := []string{"gateway", "--launch-mode", "background"}
 	if c.home.configPath != "" {
 		args = append(args, "-c", l.File)
@@ -59,16 +61,19 @@ func (c *gatewayCommand) start(ctx context.Context, f gatewayFlags) error {
 	if f.verbose {
 		args = append(args, "--verbose")
 	}
+
 	out := gateway.LogFile(l) + ".start"
 	_ = os.Remove(out) // what an earlier start said
 	pid, ended, err := daemon.Start(exe, args, c.Env, out)
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
+
 	for {
 		if address, ok := answers(ctx, l, pid); ok {
 			c.say("The gateway is running (process %d) and listens on http://%s\n", pid, address)
@@ -96,6 +101,7 @@ func (c *gatewayCommand) warnChannels(ctx context.Context, l *config.Loaded, tic
 	if !l.Config.Gateway.ControlSocket {
 		return // nothing tells
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
 	var s control.Status
@@ -104,6 +110,7 @@ func (c *gatewayCommand) warnChannels(ctx context.Context, l *config.Loaded, tic
 		if err != nil {
 			break // what the last answer said
 		}
+
 		s = now
 		connecting := slices.ContainsFunc(s.Channels, func(ch deliver.Status) bool {
 			return ch.Enabled && ch.State == deliver.Starting && ch.Error == ""
@@ -111,6 +118,7 @@ func (c *gatewayCommand) warnChannels(ctx context.Context, l *config.Loaded, tic
 		if !connecting {
 			break
 		}
+
 		select {
 		case <-tick:
 			continue
@@ -118,6 +126,7 @@ func (c *gatewayCommand) warnChannels(ctx context.Context, l *config.Loaded, tic
 		}
 		break
 	}
+
 	for i := range s.Channels {
 		if ch := &s.Channels[i]; ch.Enabled && ch.Error != "" {
 			c.sayErr("nanobot: warning: the channel %s does not work: %s\n", ch.Name, c.known(printable(ch.Error)))
@@ -150,6 +159,7 @@ finish in time: no message is lost.`,
 			if err != nil {
 				return err
 			}
+
 			gently, err := i.Stop(cmd.Context(), timeout)
 			if err != nil {
 				return err
@@ -158,10 +168,12 @@ finish in time: no message is lost.`,
 				c.say("The gateway (process %d) did not stop within %s and was killed. The next start continues its work.\n", i.PID, timeout)
 				return nil
 			}
+
 			c.say("The gateway (process %d) has stopped.\n", i.PID)
 			return nil
 		},
 	}
+
 	stopTimeout(cmd, &timeout)
 	return cmd
 }
@@ -193,6 +205,7 @@ func (c *gatewayCommand) restartCommand(f *gatewayFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			if i.Mode != "background" {
 				l, err := c.home.lenient()
 				if err != nil {
@@ -201,15 +214,18 @@ func (c *gatewayCommand) restartCommand(f *gatewayFlags) *cobra.Command {
 				if err := control.To(l).Restart(cmd.Context()); err != nil {
 					return err
 				}
+
 				c.say("The gateway is restarting.\n")
 				return nil
 			}
+
 			if _, err := i.Stop(cmd.Context(), timeout); err != nil {
 				return err
 			}
 			return c.start(cmd.Context(), *f)
 		},
 	}
+
 	stopTimeout(cmd, &timeout)
 	return cmd
 }
@@ -228,6 +244,7 @@ func (c *gatewayCommand) reloadCommand() *cobra.Command {
 			if err := control.To(l).Reload(cmd.Context()); err != nil {
 				return err
 			}
+
 			s, err := control.To(l).Status(cmd.Context())
 			if err != nil {
 				return err
@@ -236,6 +253,7 @@ func (c *gatewayCommand) reloadCommand() *cobra.Command {
 				c.say("The new settings are in use, except for those that need a restart: %s\nRestart it with: nanobot gateway restart\n", strings.Join(s.Later, ", "))
 				return nil
 			}
+
 			c.say("The new settings are in use.\n")
 			return nil
 		},
@@ -254,6 +272,7 @@ every enabled channel has failed, and 3 if it is not running.`,
 			if err != nil {
 				return err
 			}
+
 			i, err := daemon.Find(gateway.InstanceFile(l))
 			if err != nil {
 				_ = c.show(asJSON, map[string]any{"running": false, "reason": err.Error()}, func() error {
@@ -262,15 +281,18 @@ every enabled channel has failed, and 3 if it is not running.`,
 				})
 				return failure{exitNotRunning}
 			}
+
 			s, err := control.To(l).Status(cmd.Context())
 			if err != nil {
 				return fmt.Errorf("the gateway (process %d) does not answer: %w", i.PID, err)
 			}
+
 			running := struct {
 				Running bool            `json:"running"`
 				Process daemon.Instance `json:"process"`
 				control.Status
 			}{true, i, s}
+
 			err = c.show(asJSON, running, func() error {
 				c.printStatus(i, s)
 				return nil
@@ -281,6 +303,7 @@ every enabled channel has failed, and 3 if it is not running.`,
 			return err
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -297,6 +320,7 @@ func deaf(list []deliver.Status) bool {
 			failed++
 		}
 	}
+
 	return on > 0 && on == failed
 }
 
@@ -309,23 +333,27 @@ func (c *gatewayCommand) printStatus(i daemon.Instance, s control.Status) {
 	if !s.Ready {
 		state = phrase.Later("not ready")
 	}
+
 	c.say("nanobot %s gateway: %s\n", s.Version, state)
 	c.say("  process    %d, %s, since %s\n", i.PID, c.in(i.Mode), i.Started.Local().Format(time.DateTime))
 	c.say("  address    http://%s\n", s.Address)
 	if s.Page != "" {
 		c.say("  web page   %s (sign in with: nanobot web)\n", s.Page)
 	}
+
 	c.say("  model      %s\n", s.Model)
 	c.say("  turns      %d running, %d waiting\n", s.Agent.Turns, s.Agent.Waiting)
 	out := 0
 	for _, n := range s.Queue.Outbound {
 		out += n
 	}
+
 	c.say("  messages   %d to answer, %d to deliver\n", s.Queue.Inbound, out)
 	for _, ch := range s.Channels {
 		if !ch.Enabled {
 			continue
 		}
+
 		line := c.in(string(ch.State))
 		if ch.Identity != "" {
 			line += c.in(" as %s", ch.Identity)
@@ -335,10 +363,12 @@ func (c *gatewayCommand) printStatus(i daemon.Instance, s control.Status) {
 		}
 		c.say("  channel    %-10s %s\n", ch.Name, line)
 	}
+
 	c.say("  schedule   %s\n", phrase.Counted(s.Jobs, "job"))
 	if len(s.Later) > 0 {
 		c.say("  waiting    for a restart: %s\n", strings.Join(s.Later, ", "))
 	}
+
 	for _, p := range s.Problems {
 		c.say("  problem    %s\n", c.known(p))
 	}
@@ -362,6 +392,7 @@ func (c *gatewayCommand) logsCommand() *cobra.Command {
 			return daemon.ShowLog(cmd.Context(), c.Out, gateway.LogFile(l), daemon.LogView{Lines: lines, Follow: follow, Text: session})
 		},
 	}
+
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the log")
 	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "`number` of lines from the end")
 	cmd.Flags().IntVar(&lines, "tail", 100, "same as --lines")
@@ -369,6 +400,7 @@ func (c *gatewayCommand) logsCommand() *cobra.Command {
 	for _, older := range []string{"tail", "no-follow"} {
 		_ = cmd.Flags().MarkHidden(older) // it exists
 	}
+
 	cmd.Flags().StringVar(&session, "session", "", "only lines about this `session`")
 	return cmd
 }

@@ -43,13 +43,16 @@ monitoring.`,
 				}
 				address = "http://" + reachable(i.Address)
 			}
+
 			if err := health(ctx, address); err != nil {
 				return err
 			}
+
 			fmt.Fprintln(c.Out, "ready")
 			return nil
 		},
 	}
+
 	cmd.Flags().StringVar(&address, "url", "", "`address` of another gateway")
 	return cmd
 }

@@ -20,11 +20,13 @@ func teach(root *cobra.Command, wrong *error) {
 			writeHelp(cmd.OutOrStdout(), cmd)
 		}
 	})
+
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		translateHelp(cmd, languageOf(cmd))
 		writeUsage(cmd.OutOrStderr(), cmd)
 		return nil
 	})
+
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
@@ -38,6 +40,7 @@ func retell(cmd *cobra.Command) {
 	if f := cmd.Flags().Lookup("help"); f != nil {
 		f.Usage = "show this help"
 	}
+
 	if cmd.Name() == "completion" {
 		cmd.Short = "Generate a shell completion script"
 		cmd.Args, cmd.RunE = subcommand, showHelp
@@ -47,6 +50,7 @@ func retell(cmd *cobra.Command) {
   nanobot completion zsh > "${fpath[1]}/_nanobot"
   nanobot completion fish > ~/.config/fish/completions/nanobot.fish`
 	}
+
 	for _, sub := range cmd.Commands() {
 		retell(sub)
 	}
@@ -76,6 +80,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 				}
 				at = next
 			}
+
 			return at.Help()
 		},
 	}
@@ -95,10 +100,12 @@ func writeUsage(w io.Writer, cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() {
 		line = cmd.CommandPath() + " <command>"
 	}
+
 	fmt.Fprint(w, words(cmd, "Usage:\n  %s\n", line))
 	if cmd.Example != "" {
 		fmt.Fprint(w, words(cmd, "\nExamples:\n%s\n", strings.TrimRight(cmd.Example, "\n")))
 	}
+
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprint(w, words(cmd, "\nCommands:\n"))
 		for _, sub := range cmd.Commands() {
@@ -107,6 +114,7 @@ func writeUsage(w io.Writer, cmd *cobra.Command) {
 			}
 		}
 	}
+
 	writeFlags(w, words(cmd, "\nFlags:\n"), cmd, cmd.LocalFlags())
 	writeFlags(w, words(cmd, "\nFlags of every command:\n"), cmd, cmd.InheritedFlags())
 	if cmd.HasAvailableSubCommands() {
@@ -120,6 +128,7 @@ func writeFlags(w io.Writer, title string, cmd *cobra.Command, flags *pflag.Flag
 	if !flags.HasAvailableFlags() {
 		return
 	}
+
 	const indent, gap = 6, "   "
 	var names, abouts []string
 	width := 0
@@ -130,14 +139,17 @@ func writeFlags(w io.Writer, title string, cmd *cobra.Command, flags *pflag.Flag
 		if line == "" {
 			return // hidden
 		}
+
 		name, about, _ := strings.Cut(line[indent:], gap)
 		if i := strings.LastIndex(about, " (default "); i >= 0 && strings.HasSuffix(about, ")") {
 			value := strings.TrimSuffix(about[i+len(" (default "):], ")")
 			about = about[:i] + words(cmd, " (default %s)", value)
 		}
+
 		names, abouts = append(names, line[:indent]+name), append(abouts, about)
 		width = max(width, tui.Width(names[len(names)-1]))
 	})
+
 	fmt.Fprint(w, title)
 	for i, name := range names {
 		fmt.Fprintln(w, strings.TrimRight(pad(name, width)+gap+abouts[i], " "))
@@ -189,6 +201,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	if err := misnamed(cmd); err != nil {
 		return err
 	}
+
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -200,5 +213,6 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			return usageError{fmt.Errorf("%w; did you mean --%s?\nSee: %s --help", err, near, cmd.CommandPath())}
 		}
 	}
+
 	return usageError{fmt.Errorf("%w\nSee: %s --help", err, cmd.CommandPath())}
 }

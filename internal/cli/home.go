@@ -132,6 +132,7 @@ func (h *home) existingWorkspace(l *config.Loaded) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if _, err := os.Stat(ws); errors.Is(err, fs.ErrNotExist) {
 		if h.workspace != "" {
 			return "", usageError{fmt.Errorf("the workspace %s does not exist", ws)}
@@ -181,12 +182,14 @@ func (h *home) completePresets(_ *cobra.Command, args []string, typed string) ([
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	var out []string
 	for name, p := range loaded.Config.ModelPresets {
 		if strings.HasPrefix(name, typed) {
 			out = append(out, name+"\t"+p.Model)
 		}
 	}
+
 	slices.Sort(out)
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
@@ -197,6 +200,7 @@ func (h *home) findGateway() (daemon.Instance, error) {
 	if err != nil {
 		return daemon.Instance{}, err
 	}
+
 	i, err := daemon.Find(gateway.InstanceFile(l))
 	if stale, ok := errors.AsType[*daemon.StaleError](err); ok {
 		return i, fmt.Errorf("the gateway is not running: %w; nothing is lost, start it with: nanobot gateway start", stale)
@@ -232,6 +236,7 @@ func (h *home) openLog(l *config.Loaded, verbose, foreground bool) (log *slog.Lo
 		h.sayErr("nanobot: %v; logging to standard error\n", err)
 		return slog.New(daemon.LogHandler(h.Err, opts)), func() {}
 	}
+
 	var w io.Writer = file
 	if h.logs && foreground {
 		w = io.MultiWriter(file, h.Err)

@@ -29,6 +29,7 @@ func (k *keyFilter) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+
 	n := copy(p, k.out)
 	k.out = k.out[n:]
 	return n, nil

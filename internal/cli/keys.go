@@ -38,6 +38,7 @@ ${keyring:SERVICE/USER} names an entry of another program in the system keyring.
   nanobot keys remove openai`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.listCommand(), c.setCommand(), c.removeCommand())
 	return cmd
 }
@@ -72,10 +73,12 @@ func (c *keysCommand) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			list, err := ring.List()
 			if err != nil {
 				return err
 			}
+
 			out := []keyJSON{}
 			for _, e := range list {
 				out = append(out, keyJSON{e.Name, e.Place.String(), e.Since})
@@ -85,6 +88,7 @@ func (c *keysCommand) listCommand() *cobra.Command {
 					c.say("No keys are stored.\n")
 					return nil
 				}
+
 				w := c.table("NAME", "STORED IN", "SINCE")
 				for _, e := range list {
 					w.row(e.Name, e.Place, e.Since.Format(time.DateOnly))
@@ -93,6 +97,7 @@ func (c *keysCommand) listCommand() *cobra.Command {
 			})
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -110,31 +115,38 @@ func (c *keysCommand) setCommand() *cobra.Command {
 			if !keyring.ValidName(name) {
 				return usageError{fmt.Errorf("%q cannot be the name of a key: use at most 64 letters, digits, dots, dashes and underscores", name)}
 			}
+
 			ring, err := c.open()
 			if err != nil {
 				return err
 			}
+
 			value, err := c.readKey(name)
 			if err != nil {
 				return err
 			}
+
 			place, err := ring.Set(cmd.Context(), name, value)
 			if err != nil {
 				return err
 			}
+
 			c.say("Stored %s in %s.\n", name, place)
 			if place.Why != "" {
 				c.sayErr("Note: it is in a file: %s\n", place.Why)
 			}
+
 			if setting != "" {
 				return c.settings.edit(setting, false, func(f *config.File) (string, error) {
 					return setIn, f.Set(setting, "${keyring:"+name+"}")
 				})
 			}
+
 			c.say("Use it as ${keyring:%s} in the configuration.\n", name)
 			return nil
 		},
 	}
+
 	cmd.Flags().StringVar(&setting, "for", "", "`setting` that will use the key")
 	return cmd
 }
@@ -156,6 +168,7 @@ func (c *keysCommand) readKey(name string) (string, error) {
 		}
 		value = strings.TrimRight(string(b), "\r\n")
 	}
+
 	if value == "" {
 		return "", usageError{errors.New("the key is empty; nothing was stored")}
 	}
@@ -171,10 +184,12 @@ func (c *keysCommand) removeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			place, err := ring.Remove(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
+
 			c.say("Removed %s from %s.\n", args[0], place)
 			return nil
 		},

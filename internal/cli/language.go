@@ -49,11 +49,13 @@ func translateHelp(cmd *cobra.Command, language string) {
 	if language == "" {
 		return
 	}
+
 	cmd.Short = phrase.In(language, cmd.Short)
 	cmd.Example = phrase.In(language, cmd.Example)
 	if cmd.Long != "" {
 		cmd.Long = broken(phrase.Recognize(language, cmd.Long))
 	}
+
 	reword := func(f *pflag.Flag) { f.Usage = phrase.Recognize(language, f.Usage) }
 	cmd.LocalFlags().VisitAll(reword)
 	cmd.InheritedFlags().VisitAll(reword)

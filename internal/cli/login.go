@@ -45,6 +45,7 @@ automatically.`, strings.Join(signin.Names(), ", ")),
 			return c.login(cmd.Context(), args[0], f)
 		},
 	}
+
 	fl := cmd.Flags()
 	fl.BoolVar(&f.main, "set-main", false, "use this provider by default")
 	fl.BoolVar(&f.main, "main", false, "same as --set-main")
@@ -69,10 +70,12 @@ func (c *providerCommand) logoutCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			a, err := c.signins.account(loaded, args[0])
 			if err != nil {
 				return err
 			}
+
 			removed, err := a.Logout(cmd.Context())
 			if err != nil {
 				return err
@@ -81,6 +84,7 @@ func (c *providerCommand) logoutCommand() *cobra.Command {
 				c.say("You were not signed in to %s.\n", a.Display())
 				return nil
 			}
+
 			c.say("Signed out of %s. Removed %s.\n", a.Display(), strings.Join(removed, " and "))
 			return nil
 		},
@@ -110,6 +114,7 @@ func (c *providerCommand) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			states, err := c.states(loaded)
 			if err != nil {
 				return err
@@ -122,6 +127,7 @@ func (c *providerCommand) statusCommand() *cobra.Command {
 			})
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -134,6 +140,7 @@ func (c *providerCommand) states(loaded *config.Loaded) ([]signinState, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		st := a.Status()
 		s := signinState{Name: name, SignedIn: st.SignedIn, Account: st.Account, Where: st.Where, Problem: st.Problem}
 		if st.SignedIn {
@@ -141,6 +148,7 @@ func (c *providerCommand) states(loaded *config.Loaded) ([]signinState, error) {
 		}
 		states = append(states, s)
 	}
+
 	return states, nil
 }
 
@@ -168,18 +176,22 @@ func (c *providerCommand) login(ctx context.Context, name string, f loginFlags) 
 	if f.model != "" && !f.main {
 		return usageError{errors.New("--model requires --set-main")}
 	}
+
 	loaded, err := c.home.load()
 	if err != nil {
 		return err
 	}
+
 	a, err := c.signins.account(loaded, name)
 	if err != nil {
 		return err
 	}
+
 	st, err := c.signedIn(ctx, a, f)
 	if err != nil {
 		return err
 	}
+
 	if !st.SignedIn {
 		if st, err = c.signIn(ctx, a, f); err != nil {
 			return err
@@ -190,9 +202,11 @@ func (c *providerCommand) login(ctx context.Context, name string, f loginFlags) 
 			c.say("Signed in to %s. Stored in: %s\n", a.Display(), st.Where)
 		}
 	}
+
 	if f.main {
 		return c.setMain(loaded.File, a, f.model)
 	}
+
 	c.say("Use it by default with: nanobot provider login %s --set-main\n", a.Command())
 	return nil
 }
@@ -203,16 +217,19 @@ func (c *providerCommand) signedIn(ctx context.Context, a *signin.Account, f log
 	if f.force {
 		return signin.Status{}, nil
 	}
+
 	st := a.Status()
 	if !st.SignedIn || st.Problem != "" {
 		return signin.Status{}, nil
 	}
+
 	if err := a.Check(ctx); err != nil {
 		if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Auth {
 			return signin.Status{}, nil
 		}
 		return signin.Status{}, err
 	}
+
 	c.say("Already signed in to %s. Sign in again with --force.\n", a.Display())
 	return st, nil
 }
@@ -237,6 +254,7 @@ func (c *providerCommand) setMain(file string, a *signin.Account, model string) 
 	case !strings.Contains(model, "/"):
 		model = a.Command() + "/" + model
 	}
+
 	err := config.Edit(file, nil, func(f *config.File) error {
 		if err := f.SetValue("agents.defaults.provider", a.Name()); err != nil {
 			return err
@@ -250,6 +268,7 @@ func (c *providerCommand) setMain(file string, a *signin.Account, model string) 
 	if err != nil {
 		return err
 	}
+
 	c.say("%s is now the default. Set in %s\n", model, file)
 	c.settings.warnStronger("agents.defaults.model")
 	return nil

@@ -64,6 +64,7 @@ func (c *agentCommand) showMail(ctx context.Context, l *config.Loaded, talk conv
 	r := gateway.Mailbox(l, c.Now, c.home.logger()).Read(tui.Route(talk.key).SessionKey())
 	m := mail{r, c.home.logger()}
 	defer m.close()
+
 	for _, out := range r.Claim(ctx) {
 		lines := []string{printable(strings.TrimSpace(out.Text))}
 		for _, file := range out.Media {

@@ -38,6 +38,7 @@ format of other MCP clients.`,
   nanobot mcp serve                  run as a server on standard input and output`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.listCommand(), c.addCommand(), c.removeCommand(), c.testCommand(), c.acceptCommand(), c.loginCommand(), c.logoutCommand(), c.serveCommand())
 	return cmd
 }
@@ -56,6 +57,7 @@ tools are withheld.`,
 			if err != nil {
 				return err
 			}
+
 			t, err := app.AcceptMCP(cmd.Context(), loaded, c.home.appOptions(), e, "")
 			if err != nil {
 				return fmt.Errorf("accept %s: %w", args[0], err)
@@ -64,9 +66,11 @@ tools are withheld.`,
 				_ = c.printTrial(t) // it says why, on standard error
 				return failure{exitUnavailable}
 			}
+
 			for _, o := range t.Tools {
 				fmt.Fprintf(c.Out, "%s\n  %s\n", o.Name, strings.ReplaceAll(strings.TrimSpace(o.Description), "\n", "\n  "))
 			}
+
 			c.say("Accepted the descriptions of %s. nanobot mcp test %s shows the tools again.\n", args[0], args[0])
 			return nil
 		},
@@ -79,6 +83,7 @@ func (c *mcpCommand) named(name string) (mcp.Entry, *config.Loaded, error) {
 	if err != nil {
 		return mcp.Entry{}, nil, err
 	}
+
 	list := app.MCPEntries(loaded)
 	var names []string
 	for _, e := range list {
@@ -90,6 +95,7 @@ func (c *mcpCommand) named(name string) (mcp.Entry, *config.Loaded, error) {
 		}
 		names = append(names, e.Name)
 	}
+
 	if near := text.NearestRatio(name, names, 0.6); near != "" {
 		return mcp.Entry{}, nil, usageError{fmt.Errorf("there is no MCP server %q; did you mean %s?", name, near)}
 	}
@@ -105,6 +111,7 @@ func (c *mcpCommand) names(_ *cobra.Command, args []string, typed string) ([]str
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	var out []string
 	for _, e := range app.MCPEntries(loaded) {
 		if strings.HasPrefix(e.Name, typed) {
@@ -131,6 +138,7 @@ func (c *mcpCommand) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			list, err := c.states(cmd.Context(), loaded, probe)
 			if err != nil {
 				return err
@@ -138,6 +146,7 @@ func (c *mcpCommand) listCommand() *cobra.Command {
 			return c.show(asJSON, list, func() error { return c.print(list, probe) })
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&probe, "probe", false, "connect to every server briefly")
 	return cmd
@@ -160,10 +169,12 @@ func (c *mcpCommand) print(list []mcp.Summary, probed bool) error {
 		c.say("No MCP server is configured. See: nanobot mcp add --help\n")
 		return nil
 	}
+
 	heads := []string{"SERVER", "TRANSPORT", "STATE", "TARGET"}
 	if probed {
 		heads = slices.Insert(heads, 3, "OFFERS")
 	}
+
 	w := c.table(heads...)
 	for _, j := range list {
 		cells := []any{j.Name, cmp.Or(j.Transport, "-"), c.in(j.State), text.Label(cmp.Or(j.Target, "-"), 60)}
@@ -174,9 +185,11 @@ func (c *mcpCommand) print(list []mcp.Summary, probed bool) error {
 		}
 		w.row(cells...)
 	}
+
 	if err := w.Flush(); err != nil {
 		return err
 	}
+
 	for _, j := range list {
 		switch {
 		case j.State == string(mcp.PendingLogin):
@@ -188,5 +201,6 @@ func (c *mcpCommand) print(list []mcp.Summary, probed bool) error {
 			c.sayErr("nanobot: warning: %s: %s\n", j.Name, text)
 		}
 	}
+
 	return nil
 }

@@ -30,6 +30,7 @@ invalid messages, or it requires a login.`,
 			if err := c.show(asJSON, t, func() error { return c.printTrial(t) }); err != nil {
 				return err
 			}
+
 			switch {
 			case t.OK:
 				return nil
@@ -39,6 +40,7 @@ invalid messages, or it requires a login.`,
 			return failure{exitUnavailable}
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -55,31 +57,38 @@ func (c *mcpCommand) printTrial(t mcp.Trial) error {
 	for _, w := range t.Warnings {
 		c.sayErr("nanobot: warning: %s\n", w)
 	}
+
 	if !t.OK {
 		c.sayErr("%s does not work: %s\n", t.Name, t.Error)
 		if t.Log != "" {
 			c.sayErr("It logged:\n  %s\n", strings.ReplaceAll(t.Log, "\n", "\n  "))
 		}
 	}
+
 	for _, line := range t.Odd {
 		c.sayErr("It printed an invalid message: %s\n", line)
 	}
+
 	if t.Hint != "" {
 		fmt.Fprintln(c.Err, t.Hint)
 	}
+
 	if !t.OK {
 		return nil
 	}
+
 	total := 0
 	for _, o := range t.Tools {
 		total += o.Tokens
 	}
+
 	c.say("%s works: %s, protocol %s, ready after %s\n", t.Name, t.Transport, t.Protocol,
 		time.Duration(t.Seconds*float64(time.Second)).Round(time.Millisecond))
 	c.say("%d tools, about %d tokens with every request\n", len(t.Tools), total)
 	if len(t.Tools) == 0 {
 		return nil
 	}
+
 	fmt.Fprintln(c.Out)
 	w := c.table("TOOL", "TOKENS", "ABOUT")
 	for _, o := range t.Tools {

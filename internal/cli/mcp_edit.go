@@ -60,6 +60,7 @@ program sees only these variables and a few harmless ones.`,
 			return c.add(args[0], f)
 		},
 	}
+
 	fl := cmd.Flags()
 	fl.StringVarP(&f.Type, "transport", "t", "", "stdio, sse or http; detected by default")
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "`NAME=VALUE` for a program (repeatable)")
@@ -94,6 +95,7 @@ func (f *mcpAddFlags) read(cmd *cobra.Command, args []string) (err error) {
 	default:
 		f.Command, f.Args = args[1], args[2:]
 	}
+
 	if f.Env, err = pairs(f.env, "=", true); err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}
@@ -106,6 +108,7 @@ func (f *mcpAddFlags) read(cmd *cobra.Command, args []string) (err error) {
 	if len(f.Headers) > 0 && f.URL == "" {
 		return errors.New("--header is for addresses; use --env for a program")
 	}
+
 	if f.Type == "http" {
 		f.Type = mcp.StreamableHTTP
 	}
@@ -132,6 +135,7 @@ func pairs(list []string, seps string, reference bool) (map[string]string, error
 			out[strings.TrimSpace(p[:i])] = strings.TrimSpace(p[i+1:])
 		}
 	}
+
 	if len(out) == 0 {
 		return nil, nil // nothing to write
 	}
@@ -143,6 +147,7 @@ func (c *mcpCommand) add(name string, f mcpAddFlags) error {
 	if err != nil {
 		return err
 	}
+
 	// References are not looked up here: the address may be one.
 	if !strings.HasPrefix(f.URL, "${") {
 		_, warns, err := mcp.ParseServer(name, b)
@@ -153,6 +158,7 @@ func (c *mcpCommand) add(name string, f mcpAddFlags) error {
 			c.sayErr("nanobot: warning: %s\n", w)
 		}
 	}
+
 	path := "tools.mcpServers." + name
 	err = c.settings.edit(path, f.dry, func(file *config.File) (string, error) {
 		old, err := file.Get(path)
@@ -167,15 +173,18 @@ func (c *mcpCommand) add(name string, f mcpAddFlags) error {
 	if err != nil || f.dry {
 		return err
 	}
+
 	for _, ref := range f.env {
 		if !strings.Contains(ref, "=") && c.getenv(ref) == "" {
 			c.sayErr("Note: set %s before you start nanobot\n", ref)
 		}
 	}
+
 	if f.Auth == mcp.WithLogin {
 		c.say("Next: nanobot mcp login %s\n", name)
 		return nil
 	}
+
 	c.say("Try it: nanobot mcp test %s\nThen accept its tool descriptions: nanobot mcp accept %s\n", name, name)
 	return nil
 }
@@ -192,6 +201,7 @@ func (c *mcpCommand) removeCommand() *cobra.Command {
 			if loaded == nil {
 				return err // a server that makes no sense can be removed
 			}
+
 			path := "tools.mcpServers." + config.Escape(args[0])
 			err = c.settings.edit(path, dry, func(f *config.File) (string, error) {
 				found, err := f.Unset(path)
@@ -203,10 +213,12 @@ func (c *mcpCommand) removeCommand() *cobra.Command {
 			if err != nil || dry {
 				return err
 			}
+
 			auth, err := c.logins(loaded)
 			if err != nil {
 				return err
 			}
+
 			found, err := auth.Logout(cmd.Context(), args[0])
 			if found {
 				c.say("The login to %s was removed too.\n", args[0])
@@ -214,6 +226,7 @@ func (c *mcpCommand) removeCommand() *cobra.Command {
 			return err
 		},
 	}
+
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the change")
 	return cmd
 }

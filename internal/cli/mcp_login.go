@@ -38,6 +38,7 @@ http://127.0.0.1:PORT/auth/mcp/callback.`,
 		ValidArgsFunction: c.names,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.login(cmd.Context(), args[0], f) },
 	}
+
 	fl := cmd.Flags()
 	fl.IntVar(&f.port, "port", 0, "`port` for the redirect (default any)")
 	fl.StringVar(&f.client, "client-id", "", "`id` of your own OAuth app")
@@ -60,10 +61,12 @@ func (c *mcpCommand) login(ctx context.Context, name string, f mcpLoginFlags) er
 	if f.secretIn != "" && f.client == "" {
 		return usageError{fmt.Errorf("--client-secret-file requires --client-id")}
 	}
+
 	auth, err := c.logins(loaded)
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	o := mcp.LoginOptions{
@@ -87,14 +90,17 @@ func (c *mcpCommand) login(ctx context.Context, name string, f mcpLoginFlags) er
 		}
 		o.ClientSecret = httpsafe.NewSecret(strings.TrimSpace(string(b)))
 	}
+
 	st, err := auth.Login(ctx, name, e.URL, o)
 	if err != nil {
 		return fmt.Errorf("log in to %s: %w", name, err)
 	}
+
 	c.say("Logged in to %s. %s\n", name, c.loginNote(st, time.Now()))
 	if e.Auth == mcp.WithLogin {
 		return nil
 	}
+
 	// A login that is not used would be a surprise.
 	path := "tools.mcpServers." + name + ".auth"
 	return c.settings.edit(path, false, func(file *config.File) (string, error) { return setIn, file.SetValue(path, mcp.WithLogin) })
@@ -123,10 +129,12 @@ func (c *mcpCommand) logoutCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			auth, err := c.logins(loaded)
 			if err != nil {
 				return err
 			}
+
 			found, err := auth.Logout(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -135,6 +143,7 @@ func (c *mcpCommand) logoutCommand() *cobra.Command {
 				c.say("You were not logged in to %s.\n", args[0])
 				return nil
 			}
+
 			c.say("Logged out of %s.\n", args[0])
 			return nil
 		},

@@ -42,6 +42,7 @@ machines requires your own --token-file.`,
   nanobot mcp serve --http 0.0.0.0:8765 --token-file token --allow-host box.lan`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context(), f) },
 	}
+
 	fl := cmd.Flags()
 	fl.StringVar(&f.http, "http", "", "listen on this `address` instead, e.g. 127.0.0.1:8765")
 	fl.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that clients must send")
@@ -56,6 +57,7 @@ func (c *mcpCommand) serve(ctx context.Context, f mcpServeFlags) error {
 	if f.http == "" && (f.tokenFile != "" || len(f.hosts) > 0) {
 		return usageError{errors.New("--token-file and --allow-host require --http")}
 	}
+
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	// The end of ctx must not stop the bot before the server has hung up.
@@ -63,19 +65,23 @@ func (c *mcpCommand) serve(ctx context.Context, f mcpServeFlags) error {
 	if err != nil {
 		return err
 	}
+
 	defer bot.Close() //nolint:errcheck // always nil
 	for _, n := range bot.Notes() {
 		fmt.Fprintln(c.Err, n)
 	}
+
 	store, err := c.stores.sessions(ctx)
 	if err != nil {
 		return err
 	}
+
 	defer store.Close() //nolint:errcheck // only read from
 	index, _, err := c.stores.search(ctx)
 	if err != nil {
 		return err
 	}
+
 	defer index.Close() //nolint:errcheck // derived data
 	m, err := api.NewMCP(api.MCPOptions{
 		Ask: bot.Ask, Version: nanobot.Version(), Log: c.home.logger(),
@@ -95,13 +101,16 @@ func (c *mcpCommand) serveHTTP(ctx context.Context, m *api.MCP, f mcpServeFlags,
 	if _, err := strconv.Atoi(address); err == nil {
 		address = ":" + address
 	}
+
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return usageError{fmt.Errorf("--http: want HOST:PORT: %w", err)}
 	}
+
 	if host == "" {
 		host = "127.0.0.1" // everywhere must be asked for
 	}
+
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
@@ -110,13 +119,16 @@ func (c *mcpCommand) serveHTTP(ctx context.Context, m *api.MCP, f mcpServeFlags,
 	if !api.Loopback(l.Addr()) && f.tokenFile == "" {
 		return errors.Join(usageError{fmt.Errorf("%s is reachable from other machines; give your own token with --token-file", l.Addr())}, l.Close())
 	}
+
 	token, where, err := auth.ListenerToken(ctx, f.tokenFile, disk.Open(data, nil))
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+
 	if fi, err := os.Stat(where); err == nil && fi.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
 		c.sayErr("nanobot: warning: other users of this machine can read %s; chmod 600 it\n", where)
 	}
+
 	c.sayErr("MCP server at http://%s/mcp\nClients send the header Authorization: Bearer with the token in %s\n", l.Addr(), where)
 	err = m.Serve(ctx, l, api.Gate{Token: token, Hosts: f.hosts})
 	if errors.Is(err, http.ErrServerClosed) {

@@ -36,6 +36,7 @@ versions, so that you can view and undo every change.`,
   nanobot memory forget "old address"`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.showCommand(), c.editCommand(), c.logCommand(), c.diffCommand(), c.restoreCommand(), c.forgetCommand(),
 		c.confirmCommand(), c.rejectCommand(), c.searchCommand())
 	return cmd
@@ -47,18 +48,22 @@ func (c *memoryCommand) with(ctx context.Context, fn func(*memory.Memory) error)
 	if err != nil {
 		return err
 	}
+
 	ws, err := c.home.existingWorkspace(loaded)
 	if err != nil {
 		return err
 	}
+
 	sessions, err := c.stores.sessionsOf(ctx, loaded, ws)
 	if err != nil {
 		return err
 	}
+
 	m, done, err := app.OpenMemory(loaded, ws, sessions, app.OpenFiles(loaded, ws, c.home.logger()), c.home.logger())
 	if err := errors.Join(err, sessions.Close()); err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, done()) }()
 	return fn(m)
 }
@@ -89,6 +94,7 @@ when and in which conversation. Memories of other people and groups are separate
 			return c.home.orNothing(err, asJSON, memory.Overview{Files: []memory.FileView{}}, nothingYet)
 		},
 	}
+
 	f := cmd.Flags()
 	f.BoolVar(&why, "why", false, "show the source of each line")
 	f.StringVar(&scope, "scope", "", "show the memory of this `person or group`")
@@ -113,6 +119,7 @@ func (c *memoryCommand) print(m memory.Overview, why bool) {
 			fmt.Fprintf(c.Out, "%s\n\n", printable(strings.TrimRight(f.Text, "\n")))
 		}
 	}
+
 	c.printWaiting(m.Waiting)
 	for i, s := range m.Scopes {
 		if i == 0 {
@@ -120,9 +127,11 @@ func (c *memoryCommand) print(m memory.Overview, why bool) {
 		}
 		c.say("  %s  %d bytes\n", printable(s.Name), s.Bytes)
 	}
+
 	if len(m.Scopes) > 0 {
 		fmt.Fprintln(c.Out)
 	}
+
 	c.say("Summaries of conversations: %d, not yet read by Dream: %d\n", m.History.Entries, m.History.Unread)
 	c.printCommit(phrase.Later("Last Dream:"), m.Dreamed)
 	c.printCommit(phrase.Later("Last change:"), m.Last)
@@ -149,6 +158,7 @@ func (c *memoryCommand) commitIDs(cmd *cobra.Command, args []string, typed strin
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	err := c.with(cmd.Context(), func(m *memory.Memory) error {
 		log, err := m.Repo.Log(cmd.Context(), 50)
 		for _, e := range log {

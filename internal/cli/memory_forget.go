@@ -27,19 +27,23 @@ first. You cannot undo it. It does not change the conversations themselves and a
 				if err != nil {
 					return err
 				}
+
 				c.printFound(found)
 				if !yes {
 					if err := c.agree("Remove all of this permanently? yes or no"); err != nil {
 						return err
 					}
 				}
+
 				done, err := m.Forget(cmd.Context(), found)
 				for _, s := range done.Removed {
 					c.say("removed %s\n", printable(s))
 				}
+
 				for _, s := range done.Left {
 					c.say("not changed: %s\n", printable(s))
 				}
+
 				if err == nil {
 					c.say("The conversations still contain it: nanobot sessions list\n")
 				}
@@ -51,6 +55,7 @@ first. You cannot undo it. It does not change the conversations themselves and a
 			return c.home.orNothing(err, false, nil, "Nothing is remembered yet, so there is nothing to forget.")
 		},
 	}
+
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }

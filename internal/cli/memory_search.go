@@ -43,6 +43,7 @@ index is created on first use, and you can delete it at any time.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return c.search(cmd.Context(), args, f) },
 	}
+
 	fl := cmd.Flags()
 	fl.StringVar(&f.session, "session", "", "only this `conversation`")
 	fl.StringVar(&f.scope, "scope", "", "search this `scope` instead of your own")
@@ -74,6 +75,7 @@ func (c *memoryCommand) search(ctx context.Context, args []string, f memorySearc
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, x.Close()) }()
 	q := search.Query{
 		Text:     strings.Join(args, " "),
@@ -89,9 +91,11 @@ func (c *memoryCommand) search(ctx context.Context, args []string, f memorySearc
 	if q.Before, err = search.Day(f.before, loc); err != nil {
 		return usageError{fmt.Errorf("--before: %w", err)}
 	}
+
 	if term.IsTerminal(int(c.Out.Fd())) && c.getenv("NO_COLOR") == "" {
 		q.Open, q.Close = "\x1b[1m", "\x1b[22m"
 	}
+
 	stop := c.announceIndexing(ctx)
 	res, err := x.Search(ctx, q)
 	stop()
@@ -101,6 +105,7 @@ func (c *memoryCommand) search(ctx context.Context, args []string, f memorySearc
 	if err != nil {
 		return err
 	}
+
 	out := []memoryHitJSON{}
 	for i, h := range res.Hits {
 		out = append(out, memoryHitJSON{h.Session, h.Source, string(h.Role), h.Time, h.Scope, h.Score, h.Partial, h.Tainted, h.Snippet, i + 1})
@@ -132,9 +137,11 @@ func (c *memoryCommand) printHits(res search.Result, loc *time.Location) error {
 		c.sayErr("Nothing found.\n")
 		return failure{exitFailure}
 	}
+
 	if res.Total == 0 {
 		c.sayErr("No text contains all of these words; these contain some:\n")
 	}
+
 	for _, h := range res.Hits {
 		where := h.Source
 		if h.Session != "" {
@@ -145,6 +152,7 @@ func (c *memoryCommand) printHits(res search.Result, loc *time.Location) error {
 		}
 		fmt.Fprintf(c.Out, "%s  %s\n    %s\n", h.Time.In(loc).Format("2006-01-02 15:04"), printable(where), h.Snippet)
 	}
+
 	switch {
 	case res.AtLeast:
 		c.sayErr("More than %d texts contain these words; narrow the search with more words or --after.\n", res.Total)

@@ -30,11 +30,13 @@ func (c *memoryCommand) logCommand() *cobra.Command {
 			if n <= 0 {
 				return usageError{fmt.Errorf("-n %d: want a positive number", n)}
 			}
+
 			err := c.with(cmd.Context(), func(m *memory.Memory) error {
 				log, err := m.Repo.Log(cmd.Context(), n)
 				if err != nil {
 					return err
 				}
+
 				if log == nil {
 					log = []gitstore.Commit{}
 				}
@@ -43,6 +45,7 @@ func (c *memoryCommand) logCommand() *cobra.Command {
 						c.say("No changes are recorded yet.\n")
 						return nil
 					}
+
 					w := c.table("CHANGE", "TIME", "ABOUT")
 					for _, e := range log {
 						w.row(gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), text.Label(printable(e.Subject), 80))
@@ -53,6 +56,7 @@ func (c *memoryCommand) logCommand() *cobra.Command {
 			return c.home.orNothing(err, asJSON, []gitstore.Commit{}, "No changes are recorded yet.")
 		},
 	}
+
 	cmd.Flags().IntVarP(&n, "number", "n", 20, "how many")
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -82,6 +86,7 @@ is not recorded yet, with two it shows the difference between them.`,
 				default:
 					change, err = m.Repo.Diff(cmd.Context(), args[0], args[1])
 				}
+
 				if err != nil {
 					return commitError(strings.Join(args, " or "), err)
 				}
@@ -96,9 +101,11 @@ is not recorded yet, with two it shows the difference between them.`,
 						}
 						fmt.Fprintln(c.Out)
 					}
+
 					if len(change.Files) == 0 {
 						c.say("Nothing differs.\n")
 					}
+
 					fmt.Fprint(c.Out, printable(change.Diff))
 					return nil
 				})
@@ -109,6 +116,7 @@ is not recorded yet, with two it shows the difference between them.`,
 			return c.home.orNothing(err, asJSON, gitstore.Change{}, "Nothing differs.")
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -142,10 +150,12 @@ The current version is kept: you can undo a restore by its own id.`,
 				if only {
 					undo = m.Repo.UndoOnly
 				}
+
 				later, err := m.LaterChanges(cmd.Context(), args[0])
 				if err != nil {
 					return commitError(args[0], err)
 				}
+
 				u, err := undo(cmd.Context(), args[0])
 				if conflict, ok := errors.AsType[*gitstore.ConflictError](err); ok {
 					return fmt.Errorf("%w; without --only the change and everything after it is undone", conflict)
@@ -160,6 +170,7 @@ The current version is kept: you can undo a restore by its own id.`,
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&only, "only", false, "undo this change alone")
 	jsonFlag(cmd, &asJSON)
 	return cmd
@@ -170,15 +181,18 @@ func (c *memoryCommand) printRestored(u gitstore.Undone, only bool, later []gits
 		c.say("Nothing to do: the files are already as they were before the change.\n")
 		return
 	}
+
 	c.say("Undid %s %s\n", gitstore.Short(u.Of.ID), text.Label(printable(u.Of.Subject), 80))
 	if !only {
 		for _, e := range later {
 			c.say("  and %s %s\n", gitstore.Short(e.ID), text.Label(printable(e.Subject), 80))
 		}
 	}
+
 	if u.Snapshot != "" {
 		c.say("Changes that were not recorded yet are kept as %s\n", gitstore.Short(u.Snapshot))
 	}
+
 	for _, f := range u.Files {
 		fmt.Fprintf(c.Out, "  %s\n", printable(f))
 	}
@@ -210,6 +224,7 @@ change.`,
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&scope, "scope", "", "the memory of this `person or group`")
 	return cmd
 }
@@ -220,20 +235,24 @@ func (c *memoryCommand) edit(ctx context.Context, m *memory.Memory, file string)
 	if _, _, err := m.Repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
 		return err
 	}
+
 	old, err := m.Repo.ReadWork(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	dir, err := os.MkdirTemp("", "nanobot-memory-")
 	if err != nil {
 		return err
 	}
+
 	keep := false
 	defer func() {
 		if !keep {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
+
 	tmp := filepath.Join(dir, filepath.Base(file))
 	if err := os.WriteFile(tmp, old, 0o600); err != nil {
 		return err
@@ -241,6 +260,7 @@ func (c *memoryCommand) edit(ctx context.Context, m *memory.Memory, file string)
 	if err := c.openEditor(ctx, tmp); err != nil {
 		return fmt.Errorf("%w; %s is unchanged", err, file)
 	}
+
 	edited, err := os.ReadFile(tmp)
 	if err != nil {
 		return err
@@ -249,6 +269,7 @@ func (c *memoryCommand) edit(ctx context.Context, m *memory.Memory, file string)
 		c.say("No changes.\n")
 		return nil
 	}
+
 	now, err := m.Repo.ReadWork(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) || !bytes.Equal(now, old) {
 		keep = true
@@ -258,10 +279,12 @@ func (c *memoryCommand) edit(ctx context.Context, m *memory.Memory, file string)
 		keep = true
 		return fmt.Errorf("%w; your version is %s", err, tmp)
 	}
+
 	id, _, err := m.Repo.Commit(ctx, "edit: by hand", "")
 	if err != nil {
 		return err
 	}
+
 	c.say("%s is changed (%s)\n", file, gitstore.Short(id))
 	return nil
 }

@@ -18,6 +18,7 @@ func printWhy(w io.Writer, f memory.FileView) {
 	for _, fact := range f.Facts {
 		facts[fact.Line] = fact
 	}
+
 	n := 0
 	for line := range strings.Lines(f.Text) {
 		n++
@@ -28,6 +29,7 @@ func printWhy(w io.Writer, f memory.FileView) {
 			}
 		}
 	}
+
 	fmt.Fprintln(w)
 }
 
@@ -36,6 +38,7 @@ func (c *memoryCommand) printWaiting(held []memory.Held) {
 	if len(held) == 0 {
 		return
 	}
+
 	c.say("== From outside; nanobot memory confirm or reject decides\n")
 	for _, h := range held {
 		where := string(h.Target)
@@ -45,11 +48,13 @@ func (c *memoryCommand) printWaiting(held []memory.Held) {
 		if h.Order {
 			where += c.in(", reads like an instruction and cannot be confirmed")
 		}
+
 		fmt.Fprintf(c.Out, "  %s  %s  [%s]\n", h.ID, text.Label(printable(h.Text), 200), printable(where))
 		for _, o := range h.Sources {
 			fmt.Fprintf(c.Out, "    <- %s\n", text.Label(printable(o.String()), 200))
 		}
 	}
+
 	fmt.Fprintln(c.Out)
 }
 

@@ -88,11 +88,13 @@ func (m *menu) pick(typed string) (at, found int, ok bool) {
 	if n, err := strconv.Atoi(typed); err == nil && n >= 1 && n <= len(m.fits) && strconv.Itoa(n) == typed {
 		return m.fits[n-1], 1, true
 	}
+
 	for i := range m.items {
 		if plainName(m.items[i].name) == plainName(typed) || plainName(m.items[i].title) == plainName(typed) {
 			return i, 1, true
 		}
 	}
+
 	was := *m
 	switch found = m.narrow(typed); found {
 	case 0:
@@ -111,12 +113,14 @@ func (m *menu) show(w io.Writer, width int) {
 		names = max(names, tui.Width(m.items[i].title))
 		bare = bare && m.items[i].about == ""
 	}
+
 	digits := len(strconv.Itoa(m.from + len(shown)))
 	cell := digits + 4 + min(names, width-digits-4)
 	columns := 1
 	if bare && len(shown) > 12 {
 		columns = max(1, (width-1)/cell)
 	}
+
 	names = min(names, max(width-digits-26, 12))
 
 	rows := (len(shown) + columns - 1) / columns
@@ -126,6 +130,7 @@ func (m *menu) show(w io.Writer, width int) {
 			head = it.head
 			fmt.Fprintf(w, "\n%s\n", head)
 		}
+
 		line := ""
 		for at := row; at < len(shown); at += rows {
 			it := m.items[shown[at]]
@@ -135,8 +140,10 @@ func (m *menu) show(w io.Writer, width int) {
 			}
 			line = fmt.Sprintf("  %*d  %s  %s", digits, m.from+at+1, pad(tui.Cut(it.title, names), names), it.about)
 		}
+
 		fmt.Fprintln(w, strings.TrimRight(tui.Cut(strings.TrimRight(line, " "), width-1), " "))
 	}
+
 	if left := len(m.fits) - m.from - len(shown); left > 0 {
 		more := phrase.In(m.language, "  %*s  %d more: type more, or a part of a name", digits, "…", left)
 		fmt.Fprintln(w, tui.Cut(more, width-1))

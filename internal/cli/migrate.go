@@ -53,6 +53,7 @@ it after a move to another disk.`,
 			return c.run(cmd.Context(), yes, dry)
 		},
 	}
+
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "import without asking")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would be imported")
 	cmd.Flags().StringVar(&from, "from", "", "previous `folder` of this workspace")
@@ -65,15 +66,18 @@ func (c *migrateCommand) run(ctx context.Context, yes, dry bool) (err error) {
 	if err != nil {
 		return err
 	}
+
 	m, err := app.OpenMigration(ctx, loaded, ws, c.home.logger())
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, m.Close()) }()
 
 	for _, n := range m.Notes {
 		fmt.Fprintln(c.Err, "nanobot:", c.known(n))
 	}
+
 	c.print(m)
 	switch {
 	case m.Empty():
@@ -87,6 +91,7 @@ func (c *migrateCommand) run(ctx context.Context, yes, dry bool) (err error) {
 			return err
 		}
 	}
+
 	what, err := m.Take(ctx)
 	if what != "" {
 		c.say("Imported: %s.\n", what)
@@ -104,16 +109,19 @@ func (c *migrateCommand) adopt(from string, yes, dry bool) error {
 		c.say("%s would receive the conversations, jobs and memory of %s.\n", ws, from)
 		return nil
 	}
+
 	if !yes {
 		ok, err := c.agrees(c.in("Give %s the conversations, jobs and memory of %s?", ws, from))
 		if err != nil || !ok {
 			return err
 		}
 	}
+
 	w, err := session.Adopt(app.State(loaded, nil), loaded.DataDir, ws, from)
 	if err != nil {
 		return err
 	}
+
 	c.say("%s continues where %s ended.\n", w.Path, from)
 	return nil
 }
@@ -132,6 +140,7 @@ func (c *migrateCommand) print(m *app.Migration) {
 		}
 		lines = append(lines, fmt.Sprintf("  %s: %s (%s): %s", text.Label(s.Key, 60), what, text.Label(s.File, 200), text.Label(s.Last, 80)))
 	}
+
 	c.printKind("Conversations:", lines)
 
 	lines = nil
@@ -143,12 +152,14 @@ func (c *migrateCommand) print(m *app.Migration) {
 		}
 		lines = append(lines, fmt.Sprintf("  %s %s (%s): %s", text.Label(j.ID, 20), text.Label(j.Name, 40), what, text.Label(j.Payload.Message, 120)))
 	}
+
 	c.printKind("Jobs:", lines)
 
 	lines = nil
 	for _, e := range m.History {
 		lines = append(lines, fmt.Sprintf("  %s %s", text.Label(e.Time, 20), text.Label(e.Content, 120)))
 	}
+
 	c.printKind("History:", lines)
 
 	for _, u := range m.Unread {
@@ -160,10 +171,12 @@ func (c *migrateCommand) printKind(title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
+
 	fmt.Fprintln(c.Out, c.in(title))
 	for _, l := range lines[:min(len(lines), migrateShown)] {
 		fmt.Fprintln(c.Out, l)
 	}
+
 	if n := len(lines) - migrateShown; n > 0 {
 		c.say("  and %d more\n", n)
 	}

@@ -34,18 +34,22 @@ func (c *migrateCommand) convertYAML(from, to string, yes, dry bool) error {
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("%s exists already; move it away first, or remove %s", to, from)
 	}
+
 	data, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
+
 	var root map[string]any
 	if err := yaml.Unmarshal(data, &root); err != nil {
 		return fmt.Errorf("%s is not YAML that can be read: %w", from, err)
 	}
+
 	text, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		return fmt.Errorf("%s has keys that JSON does not know: %w", from, err)
 	}
+
 	text = append(text, '\n')
 	o := c.home.options()
 	o.Path = to
@@ -54,6 +58,7 @@ func (c *migrateCommand) convertYAML(from, to string, yes, dry bool) error {
 	if _, err := config.Load(o); err != nil {
 		return err
 	}
+
 	c.say("%s becomes %s. Comments are lost; the file in YAML stays, and is not used.\n", from, to)
 	switch {
 	case dry:
@@ -64,9 +69,11 @@ func (c *migrateCommand) convertYAML(from, to string, yes, dry bool) error {
 			return err
 		}
 	}
+
 	if err := diskio.WriteFile(to, text, 0o600); err != nil {
 		return err
 	}
+
 	c.say("Wrote %s\n", to)
 	return nil
 }

@@ -27,6 +27,7 @@ func (c *modelsCommand) command() *cobra.Command {
   nanobot models test ollama/qwen3:8b --vision`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.listCommand(), c.testCommand())
 	return cmd
 }
@@ -51,22 +52,26 @@ one that the provider reports; for a server on this machine, the one in use.`,
 			if err != nil {
 				return err
 			}
+
 			name := ""
 			if len(args) == 1 {
 				name = args[0]
 			}
+
 			list, err := provider.OfferedModels(cmd.Context(), loaded, c.getenv, name, func(provider string, err error) {
 				fmt.Fprintf(c.Err, "nanobot: %s: %s\n", provider, c.known(err.Error()))
 			})
 			if err != nil {
 				return err
 			}
+
 			list = slices.DeleteFunc(list, func(m provider.OfferedModel) bool {
 				return !strings.Contains(strings.ToLower(m.ID), strings.ToLower(filter))
 			})
 			return c.show(asJSON, list, func() error { return c.print(list) })
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVarP(&filter, "filter", "f", "", "only names that contain this `text`")
 	return cmd
@@ -78,10 +83,12 @@ func (c *modelsCommand) providerNames(cmd *cobra.Command, args []string, typed s
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	list, err := provider.Survey(cmd.Context(), c.home.providerOptions(loaded))
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	var out []string
 	for _, s := range list {
 		if s.Ready && strings.HasPrefix(s.Name, typed) {
@@ -96,6 +103,7 @@ func (c *modelsCommand) print(list []provider.OfferedModel) error {
 		c.sayErr("No models. nanobot provider list shows the configured providers.\n")
 		return nil
 	}
+
 	w := c.table("PROVIDER", "MODEL", "WINDOW", "TOOLS", "IMAGES")
 	for _, m := range list {
 		window := "-"
@@ -104,5 +112,6 @@ func (c *modelsCommand) print(list []provider.OfferedModel) error {
 		}
 		w.row(m.Provider, text.Label(m.ID, 100), window, cmp.Or(m.Tools, "-"), cmp.Or(m.Vision, "-"))
 	}
+
 	return w.Flush()
 }

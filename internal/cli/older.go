@@ -63,6 +63,7 @@ func (c *serviceCommand) olderCommands() []*cobra.Command {
 	install.Flags().BoolVar(&f.noEnable, "no-enable", false, "do not enable it for the next login")
 	install.Flags().Bool("start", true, "start it (default)")
 	install.Flags().Bool("enable", true, "enable it (default)")
+
 	for _, cmd := range []*cobra.Command{install, uninstall} {
 		cmd.Flags().StringVar(&f.name, "name", "nanobot-gateway", "`name` of the service")
 		manager := cmd.Flags().String("manager", "auto", "accepted for compatibility; it must match this machine")
@@ -72,9 +73,11 @@ func (c *serviceCommand) olderCommands() []*cobra.Command {
 			}
 			return nil
 		}
+
 		cmd.Hidden = true
 		cmd.Use += "-service"
 	}
+
 	return []*cobra.Command{install, uninstall}
 }
 
@@ -91,6 +94,7 @@ func (c *pluginsCommand) command() *cobra.Command {
 		Long:    "plugins exists for older scripts: every channel is built in. See nanobot channels.",
 		Example: "  nanobot plugins list\n  nanobot plugins enable telegram",
 	}
+
 	cmd.AddCommand(&cobra.Command{
 		Use:     "list",
 		Short:   "List the channels and whether they are enabled",
@@ -101,6 +105,7 @@ func (c *pluginsCommand) command() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			w := c.table("NAME", "SOURCE", "ENABLED")
 			for _, name := range slices.Sorted(maps.Keys(gateway.Channels())) {
 				w.row(name, "builtin", c.yesNo(loaded.Config.Channels.Each[name].Enabled))
@@ -132,10 +137,12 @@ func (c *pluginsCommand) turn(name string, on bool) error {
 	if err := gateway.KnownChannel(name); err != nil {
 		return err
 	}
+
 	loaded, err := c.home.load()
 	if err != nil {
 		return err
 	}
+
 	path := "channels." + name + ".enabled"
 	err = config.Edit(loaded.File, gateway.Sections(nil), func(f *config.File) error {
 		return f.SetValue(path, strconv.FormatBool(on))
@@ -143,6 +150,7 @@ func (c *pluginsCommand) turn(name string, on bool) error {
 	if err != nil {
 		return err
 	}
+
 	c.say("Set %s to %t in %s\n", path, on, loaded.File)
 	return nil
 }

@@ -55,6 +55,7 @@ with its initial files and overwrites none.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), f) },
 	}
+
 	fl := cmd.Flags()
 	fl.BoolVarP(&f.yes, "yes", "y", false, "ask nothing and use the flags")
 	fl.StringVar(&f.provider, "provider", "", "`name` of the provider (nanobot provider list)")
@@ -73,10 +74,12 @@ func (c *onboardCommand) firstContact(cmd *cobra.Command) error {
 	if !c.atTerminal() {
 		return c.piped(cmd.Context(), cmd)
 	}
+
 	loaded, err := c.home.readOptional()
 	if err != nil {
 		return err
 	}
+
 	models := provider.New(c.home.providerOptions(loaded))
 	if !models.Configured() {
 		_, err := models.SelectDefault(cmd.Context())
@@ -94,6 +97,7 @@ func (c *onboardCommand) piped(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 && !info.Mode().IsRegular() {
 		return cmd.Help()
 	}
+
 	question, err := readQuestion(c.In)
 	if errors.Is(err, errNoQuestion) {
 		return cmd.Help()
@@ -111,11 +115,13 @@ func (c *onboardCommand) run(ctx context.Context, f onboardFlags) error {
 	if err != nil {
 		return err
 	}
+
 	if c.home.workspace != "" {
 		if f.workspace, err = filepath.Abs(c.home.workspace); err != nil {
 			return err
 		}
 	}
+
 	s := c.newSetup(loaded, f)
 	asks := f.wizard || c.atTerminal() && !f.yes
 	switch {
@@ -127,6 +133,7 @@ func (c *onboardCommand) run(ctx context.Context, f onboardFlags) error {
 	default:
 		err = errNoModel
 	}
+
 	switch {
 	case errors.Is(err, errSkipped):
 		c.say("Nothing was changed.\n")
@@ -136,18 +143,22 @@ func (c *onboardCommand) run(ctx context.Context, f onboardFlags) error {
 	case err != nil:
 		return err
 	}
+
 	if err := s.save(); err != nil {
 		return err
 	}
+
 	if s.model == "" && f.workspace == "" && !loaded.Exists {
 		if err := writeConfig(loaded.File); err != nil {
 			return err
 		}
 	}
+
 	written, err := c.printPlaces(loaded, s.model != "" || f.workspace != "")
 	if err != nil {
 		return err
 	}
+
 	c.settings.warnStronger("agents.defaults.model")
 	if !asks || !c.atTerminal() {
 		for _, name := range written {
@@ -156,6 +167,7 @@ func (c *onboardCommand) run(ctx context.Context, f onboardFlags) error {
 		c.printNext(ctx)
 		return nil
 	}
+
 	stop() // Ctrl-C is the chat's from here on
 	fmt.Fprintln(c.Out)
 	return c.agent.converse(ctx, agentFlags{markup: true, implied: true})
@@ -178,15 +190,18 @@ func (c *onboardCommand) printPlaces(was *config.Loaded, changed bool) ([]string
 	case was.Exists:
 		state = "unchanged"
 	}
+
 	c.say("Configuration: %s (%s)\n", was.File, c.in(state))
 	loaded, err := c.home.read()
 	if err != nil {
 		return nil, err
 	}
+
 	ws, err := c.home.workspaceOf(loaded)
 	if err != nil {
 		return nil, err
 	}
+
 	c.say("Workspace:     %s\n", ws)
 	return app.SyncTemplates(loaded, ws)
 }
@@ -198,6 +213,7 @@ func (c *onboardCommand) printNext(ctx context.Context) {
 		c.say("\nNext, fix this:\n  %s\n", strings.ReplaceAll(c.known(strings.TrimSpace(err.Error())), "\n", "\n  "))
 		return
 	}
+
 	info := a.ModelInfo()
 	if info.Demo {
 		c.say(`
@@ -211,5 +227,6 @@ Until then a built-in demo answers (it is not an AI):
 `)
 		return
 	}
+
 	c.say("Model:         %s (%s)\n\nTry:\n  nanobot agent -m \"hello\"\n  nanobot\n  nanobot channels add telegram        or slack, discord, matrix, ...\n", info.Name, c.known(info.Why))
 }

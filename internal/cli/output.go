@@ -60,6 +60,7 @@ func (t *table) Flush() error {
 			widths[i] = max(widths[i], tui.Width(c))
 		}
 	}
+
 	var b strings.Builder
 	for _, row := range t.rows {
 		for i, c := range row {
@@ -70,6 +71,7 @@ func (t *table) Flush() error {
 		}
 		b.WriteByte('\n')
 	}
+
 	_, err := io.WriteString(t.w, b.String())
 	return err
 }

@@ -30,6 +30,7 @@ next message.`,
   nanobot pairing revoke telegram 123456`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.listCommand(), c.approveCommand(), c.denyCommand(), c.revokeCommand())
 	return cmd
 }
@@ -56,6 +57,7 @@ func (c *pairingCommand) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			waiting, approved, err := p.List()
 			if err != nil {
 				return err
@@ -63,6 +65,7 @@ func (c *pairingCommand) listCommand() *cobra.Command {
 			return c.show(asJSON, map[string]any{"pending": append([]access.PairingRequest{}, waiting...), "approved": approved}, func() error { return c.print(waiting, approved) })
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -72,10 +75,12 @@ func (c *pairingCommand) print(waiting []access.PairingRequest, approved map[str
 		c.say("No people are paired or waiting.\n")
 		return nil
 	}
+
 	w := c.table("CHANNEL", "PERSON", "STATE")
 	for _, r := range waiting {
 		w.row(r.Channel, r.Sender, c.in("waits until %s", r.Expires.Format("15:04")))
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		for _, who := range approved[name] {
 			w.row(name, who, c.in("approved"))
@@ -94,18 +99,22 @@ func (c *pairingCommand) approveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			approve, done := p.Approve, "%s may now talk to the bot on %s, as a guest with a separate memory.\n"
 			if owner {
 				approve, done = p.ApproveOwner, "%s is now the owner on %s.\n"
 			}
+
 			who, err := approve(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
+
 			c.say(done, who.Sender, who.Channel)
 			return nil
 		},
 	}
+
 	cmd.Flags().BoolVar(&owner, "owner", false, "make the person an owner, with full access to memory, files and rights")
 	return cmd
 }
@@ -118,10 +127,12 @@ func (c *pairingCommand) denyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			who, err := p.Deny(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
+
 			c.say("Denied the request of %s on %s.\n", who.Sender, who.Channel)
 			return nil
 		},
@@ -143,10 +154,12 @@ func (c *pairingCommand) revokeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			name, who := "", args[len(args)-1]
 			if len(args) == 2 {
 				name = args[0]
 			}
+
 			from, err := p.Revoke(cmd.Context(), name, who)
 			if err != nil {
 				return err
@@ -154,6 +167,7 @@ func (c *pairingCommand) revokeCommand() *cobra.Command {
 			if len(from) == 0 {
 				return fmt.Errorf("%s was not paired; nanobot pairing list shows who is", who)
 			}
+
 			c.say("%s may no longer talk to the bot on %s.\n", who, strings.Join(from, ", "))
 			return nil
 		},

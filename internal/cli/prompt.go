@@ -49,6 +49,7 @@ func (p *prompter) line(question, otherwise string) (string, error) {
 	if !p.terminal() {
 		fmt.Fprintln(p.out) // there was no Enter to end the line
 	}
+
 	if errors.Is(err, io.EOF) && s == "" {
 		return "", errSkipped
 	}
@@ -83,6 +84,7 @@ func (p *prompter) raw(question string, hidden bool) (answer string, err error) 
 	if err != nil {
 		return "", fmt.Errorf("hide the answer: %w", err)
 	}
+
 	defer func() { err = cmp.Or(err, term.Restore(int(p.in.Fd()), old)) }()
 	if p.edit == nil {
 		p.edit = term.NewTerminal(struct {
@@ -90,9 +92,11 @@ func (p *prompter) raw(question string, hidden bool) (answer string, err error) 
 			io.Writer
 		}{&keyFilter{in: p.in}, p.out}, "")
 	}
+
 	if err := p.edit.SetSize(p.width(), 24); err != nil {
 		return "", err
 	}
+
 	if p.mark {
 		p.edit.SetBracketedPasteMode(true)
 		defer p.edit.SetBracketedPasteMode(false)
@@ -107,6 +111,7 @@ func (p *prompter) raw(question string, hidden bool) (answer string, err error) 
 			p.edit.SetPrompt(prompt)
 			s, err = p.edit.ReadLine()
 		}
+
 		parts, prompt = append(parts, s), ""
 		switch {
 		case errors.Is(err, term.ErrPasteIndicator): // the line break was pasted: there is more

@@ -31,6 +31,7 @@ and which provider is selected for a model.`,
   nanobot provider explain openrouter/anthropic/claude-sonnet-4.5`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.listCommand(), c.explainCommand())
 	cmd.AddCommand(c.signinCommands()...)
 	return cmd
@@ -54,17 +55,21 @@ nanobot config set providers.NAME.apiBase URL.`,
 			if err != nil {
 				return err
 			}
+
 			list, err := provider.Survey(cmd.Context(), c.home.providerOptions(loaded))
 			if err != nil {
 				return err
 			}
+
 			if ready {
 				list = slices.DeleteFunc(list, func(s catalog.Status) bool { return !s.Ready })
 			}
+
 			slices.SortStableFunc(list, func(a, b catalog.Status) int { return cmp.Compare(rank(a), rank(b)) })
 			return c.show(asJSON, provider.States(list), func() error { return c.print(list) })
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&ready, "ready", false, "only configured providers")
 	return cmd
@@ -83,25 +88,30 @@ func (c *providerCommand) print(list []catalog.Status) error {
 		c.say("No provider is configured. Set one up with: nanobot onboard\n")
 		return nil
 	}
+
 	w := c.table(" ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")
 	for _, s := range list {
 		mark := " "
 		if s.Ready {
 			mark = "✓"
 		}
+
 		wire := string(s.Row.Wire)
 		if s.Row.Speech {
 			wire = c.in("speech only")
 		}
+
 		name := s.Name
 		if own := s.Row.Display; s.Own && own != name {
 			name += " (" + own + ")"
 		}
 		w.row(mark, name, c.keyNote(s), cmp.Or(s.Base, "-"), wire)
 	}
+
 	if err := w.Flush(); err != nil {
 		return err
 	}
+
 	for _, s := range list {
 		for _, text := range s.Warnings {
 			c.sayErr("nanobot: warning: %s: %s\n", s.Name, c.known(text))
@@ -126,6 +136,7 @@ func (c *providerCommand) keyNote(s catalog.Status) string {
 			return c.in("needs providers.%s.apiBase", s.Name)
 		}
 		return c.in("none")
+
 	case len(s.Row.EnvKeys) > 0:
 		return c.in("set %s", s.Row.EnvKeys[0])
 	}
@@ -165,12 +176,14 @@ receives. It makes no requests.`,
 			if err != nil {
 				return err
 			}
+
 			in := provider.MatchInput(loaded, c.getenv)
 			in.Model, in.Provider = args[0], named
 			if p, ok := loaded.Config.ModelPresets[args[0]]; ok {
 				in.Model, effort = p.Model, cmp.Or(effort, p.ReasoningEffort)
 				in.Provider = cmp.Or(named, p.Provider)
 			}
+
 			choice, err := catalog.Match(in)
 			missing := err
 			if err != nil {
@@ -180,6 +193,7 @@ receives. It makes no requests.`,
 				}
 				choice.KeySource = ""
 			}
+
 			e := choiceJSON{
 				Model:     in.Model,
 				Provider:  choice.Name,
@@ -194,6 +208,7 @@ receives. It makes no requests.`,
 				Window:    windowOf(loaded, choice.WireModel),
 				Warnings:  choice.Warnings,
 			}
+
 			err = c.show(asJSON, e, func() error {
 				c.printChoice(e)
 				return nil
@@ -201,6 +216,7 @@ receives. It makes no requests.`,
 			return errors.Join(err, missing)
 		},
 	}
+
 	cmd.Flags().StringVar(&named, "provider", "", "as if agents.defaults.provider were this `name`")
 	cmd.Flags().StringVar(&effort, "effort", "", "as if this reasoning `effort` were set")
 	jsonFlag(cmd, &asJSON)
@@ -232,10 +248,12 @@ func (c *providerCommand) printChoice(e choiceJSON) {
 	case e.KeySource != "":
 		key = c.in("from %s", e.KeySource)
 	}
+
 	name := e.Provider
 	if e.Display != name {
 		name += " (" + e.Display + ")"
 	}
+
 	c.say("Provider    %s\nDecided by  %s: %s\nKey         %s\n", name, e.Step, c.known(e.Why), key)
 	c.say("Address     %s\nProtocol    %s\nSent as     %s\n", cmp.Or(e.Base, c.in("by region")), strings.Join(wireNames(e.Wires), c.in(", else ")), e.WireModel)
 	if e.Window > 0 {
@@ -243,6 +261,7 @@ func (c *providerCommand) printChoice(e choiceJSON) {
 	} else {
 		c.say("Window      not known; set agents.defaults.contextWindowTokens or add the model to models.json\n")
 	}
+
 	for _, w := range e.Warnings {
 		c.say("Warning     %s\n", c.known(w))
 	}
@@ -262,5 +281,6 @@ func wireNames(wires []catalog.Wire) []string {
 			names = append(names, "Bedrock Converse")
 		}
 	}
+
 	return names
 }

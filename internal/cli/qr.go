@@ -16,6 +16,7 @@ func qrCode(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	white := func(x, y int) bool { return !code.Black(x, y) } // also outside of the code
 	var b strings.Builder
 	for y := -qrMargin; y < code.Size+qrMargin; y += 2 {
@@ -34,5 +35,6 @@ func qrCode(text string) (string, error) {
 		}
 		b.WriteString("\n")
 	}
+
 	return strings.TrimRight(b.String(), "\n"), nil
 }

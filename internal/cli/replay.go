@@ -30,6 +30,7 @@ with 1. Create a recording with: nanobot agent --record FILE`,
 			return c.run(cmd.Context(), args[0], asJSON)
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -39,6 +40,7 @@ func (c *replayCommand) run(ctx context.Context, file string, asJSON bool) error
 	if err != nil {
 		return err
 	}
+
 	err = c.show(asJSON, report, func() error {
 		_, err := fmt.Fprint(c.Out, report)
 		return err

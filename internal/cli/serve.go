@@ -39,6 +39,7 @@ Access from other machines requires a key: set api.apiKey.`,
 			return c.run(ctx, app.APIListen{Host: host, Port: port, Timeout: timeout}, verbose)
 		},
 	}
+
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log in more detail")
 	cmd.Flags().StringVarP(&host, "host", "H", "", "`address` to listen on instead of api.host")
 	portFlag(cmd.Flags(), &port, "`port` to listen on instead of api.port")
@@ -51,6 +52,7 @@ func (c *serveCommand) run(ctx context.Context, where app.APIListen, verbose boo
 	if err != nil {
 		return err
 	}
+
 	log, done := c.home.openLog(loaded, verbose, true)
 	defer done()
 	return app.ServeAPI(ctx, app.Options{

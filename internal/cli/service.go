@@ -44,6 +44,7 @@ that it starts automatically and restarts after a crash.`,
   nanobot service status
   nanobot service uninstall`,
 	}
+
 	fl := cmd.PersistentFlags()
 	fl.StringVar(&f.name, "name", "nanobot", "`name` of the service; one for each configuration")
 	fl.BoolVar(&f.system, "system", false, "system service instead of a user service; requires root")
@@ -68,6 +69,7 @@ does not see the variables of your shell: store keys in the configuration.`,
 			return c.install(cmd.Context(), m, *f)
 		},
 	}
+
 	fl := cmd.Flags()
 	fl.BoolVar(&f.dryRun, "dry-run", false, "only show the file and the commands")
 	fl.StringVar(&f.user, "user", "", "with --system: `user` that the gateway runs as")
@@ -89,6 +91,7 @@ func (c *serviceCommand) uninstallCommand(f *serviceFlags) *cobra.Command {
 			return c.uninstall(cmd.Context(), m, *f)
 		},
 	}
+
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only show what would be done")
 	return cmd
 }
@@ -104,6 +107,7 @@ func (c *serviceCommand) statusCommand(f *serviceFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			st := m.State(cmd.Context())
 			err = c.show(asJSON, st, func() error {
 				fmt.Fprintln(c.Out, c.known(st.String()))
@@ -115,6 +119,7 @@ func (c *serviceCommand) statusCommand(f *serviceFlags) *cobra.Command {
 			return err
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -125,10 +130,12 @@ func (c *serviceCommand) install(ctx context.Context, m daemon.Manager, f servic
 			return err
 		}
 	}
+
 	unit, l, err := c.unit(m, f)
 	if err != nil {
 		return err
 	}
+
 	begin := daemon.Begin{NoStart: f.noStart, NoEnable: f.noEnable}
 	if f.dryRun {
 		fmt.Fprint(c.Out, m.InstallPlan(unit, begin))
@@ -140,6 +147,7 @@ func (c *serviceCommand) install(ctx context.Context, m daemon.Manager, f servic
 	if err := m.Install(unit); err != nil {
 		return err
 	}
+
 	c.say("Wrote %s\n", m.Path())
 	if err := m.Start(ctx, begin); err != nil {
 		return err
@@ -148,14 +156,17 @@ func (c *serviceCommand) install(ctx context.Context, m daemon.Manager, f servic
 		c.say("The service is installed but not started.\n")
 		return nil
 	}
+
 	if m.System { // what root has is another configuration
 		c.say("The service is enabled and started. See: nanobot service status --system, or as the user %s: nanobot gateway status\n", unit.User)
 	} else {
 		c.say("The service is enabled and started. See: nanobot gateway status\n")
 	}
+
 	if m.OS == "linux" && !m.System {
 		c.say("It runs while you are logged in. To keep it running without a login: loginctl enable-linger\n")
 	}
+
 	c.warnOfShellKeys(l)
 	return nil
 }
@@ -178,13 +189,16 @@ func (c *serviceCommand) uninstall(ctx context.Context, m daemon.Manager, f serv
 		fmt.Fprint(c.Out, m.UninstallPlan())
 		return nil
 	}
+
 	removed, err := m.Uninstall(ctx)
 	if removed {
 		c.say("Removed %s\n", m.Path())
 	}
+
 	if err != nil {
 		return err
 	}
+
 	c.say("The service is stopped and removed. Your data stays.\n")
 	return nil
 }

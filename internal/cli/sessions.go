@@ -34,6 +34,7 @@ you can omit cli:.`,
   nanobot sessions rm old-project`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.listCommand(), c.showCommand(), c.exportCommand(), c.removeCommand(), c.copyBackCommand())
 	return cmd
 }
@@ -44,10 +45,12 @@ func (c *sessionsCommand) names(cmd *cobra.Command, _ []string, typed string) ([
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
+
 	list, err := store.List(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
+
 	var out []string
 	for _, s := range list {
 		if strings.HasPrefix(s.Key, typed) {
@@ -92,10 +95,12 @@ func (c *sessionsCommand) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			list, err := store.List(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			out := []sessionJSON{}
 			for _, s := range list {
 				out = append(out, sessionJSON{s.Key, s.Title, s.Preview, s.Messages, s.Bytes, s.Created, s.Updated})
@@ -105,6 +110,7 @@ func (c *sessionsCommand) listCommand() *cobra.Command {
 					c.say("No conversations yet. Start one with: nanobot agent\n")
 					return nil
 				}
+
 				w := c.table("SESSION", "MESSAGES", "UPDATED", "ABOUT")
 				for _, s := range list {
 					about := s.Title
@@ -113,10 +119,12 @@ func (c *sessionsCommand) listCommand() *cobra.Command {
 					}
 					w.row(s.Key, s.Messages, s.Updated.Local().Format("2006-01-02 15:04"), text.Label(about, 40))
 				}
+
 				return w.Flush()
 			})
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -132,6 +140,7 @@ func (c *sessionsCommand) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			key, err := named(cmd.Context(), store, args[0])
 			if err != nil {
 				return err
@@ -139,6 +148,7 @@ func (c *sessionsCommand) showCommand() *cobra.Command {
 			return printSession(cmd.Context(), c.Out, store, key, tools)
 		},
 	}
+
 	cmd.Flags().BoolVar(&tools, "tools", false, "also show tool calls and results")
 	return cmd
 }
@@ -157,10 +167,12 @@ contains everything, and older versions can read it; md is for people.`,
 			if format != "jsonl" && format != "md" {
 				return usageError{fmt.Errorf("--format %s: want jsonl or md", format)}
 			}
+
 			store, err := c.stores.sessions(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			key, err := named(cmd.Context(), store, args[0])
 			if err != nil {
 				return err
@@ -173,6 +185,7 @@ contains everything, and older versions can read it; md is for people.`,
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&format, "format", "jsonl", "`jsonl` or md")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`file` to write; it must not exist")
 	return cmd
@@ -184,6 +197,7 @@ func (c *sessionsCommand) export(name string, write func(io.Writer) error) error
 	if name == "" {
 		return write(c.Out)
 	}
+
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return usageError{fmt.Errorf("--output %s: %w", name, errors.Unwrap(err))}
@@ -213,6 +227,7 @@ func (c *sessionsCommand) removeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			for _, name := range args {
 				key, err := named(cmd.Context(), store, name)
 				if err != nil {
@@ -223,6 +238,7 @@ func (c *sessionsCommand) removeCommand() *cobra.Command {
 				}
 				c.say("%s moved to the archive\n", key)
 			}
+
 			return nil
 		},
 	}
@@ -248,9 +264,11 @@ func printRecord(w io.Writer, r session.Record, tools bool) error {
 				}
 			}
 		}
+
 	case r.Role == llm.ToolRole && tools:
 		_, err = fmt.Fprintf(w, "```\n%s\n```\n\n", body)
 	}
+
 	return err
 }
 
@@ -281,18 +299,22 @@ version adds to them can be imported with: nanobot migrate`,
 			if err != nil {
 				return err
 			}
+
 			done, err := store.CopyBack(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			if n := len(done.Same); n > 0 {
 				c.say("%d copied to %s, %d already there.\n", len(done.Copied), done.Dir, n)
 			} else {
 				c.say("%d copied to %s.\n", len(done.Copied), done.Dir)
 			}
+
 			if len(done.Conflict) == 0 {
 				return nil
 			}
+
 			c.sayErr("Not copied, because another file exists:\n")
 			for _, key := range done.Conflict {
 				fmt.Fprintln(c.Err, "  "+text.Label(key, 200))

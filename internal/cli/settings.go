@@ -31,6 +31,7 @@ func (s *settings) edit(path string, dry bool, change func(*config.File) (string
 	if err != nil {
 		return err
 	}
+
 	done := ""
 	err = config.Edit(file, gateway.Sections(nil), func(f *config.File) (err error) {
 		done, err = change(f)
@@ -49,6 +50,7 @@ func (s *settings) edit(path string, dry bool, change func(*config.File) (string
 	if err != nil {
 		return err
 	}
+
 	fmt.Fprintln(s.Out, s.in(done, path, file))
 	s.warnStronger(path)
 	return nil
@@ -61,10 +63,12 @@ func (s *settings) warnStronger(path string) {
 		s.sayErr("Note: the configuration is not valid yet. See: nanobot config validate\n")
 		return
 	}
+
 	es, err := l.Explain(path)
 	if err != nil {
 		return
 	}
+
 	for _, e := range es {
 		if e.Source.Layer == config.LayerEnv {
 			s.sayErr("Note: %s takes precedence over the file for %s\n", e.Source, e.Path)

@@ -49,6 +49,7 @@ func (c *onboardCommand) newSetup(loaded *config.Loaded, f onboardFlags) *setup 
 		surveyTime:   2 * time.Second,
 		trialTime:    trialTime,
 	}
+
 	s.prompt.mark = c.getenv("TERM") != "dumb"
 	return s
 }
@@ -87,6 +88,7 @@ func (s *setup) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return errSkipped
 		}
+
 		m, err := steps[at](ctx)
 		if ctx.Err() != nil {
 			return errSkipped // Ctrl-C during a request
@@ -98,6 +100,7 @@ func (s *setup) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		switch m {
 		case without:
 			return errNoModel
@@ -107,15 +110,18 @@ func (s *setup) run(ctx context.Context) error {
 			ahead = false
 		case passed:
 		}
+
 		if ahead {
 			at++
 		} else {
 			at = max(at-1, askProvider)
 		}
+
 		if at == askProvider {
 			ahead = true
 		}
 	}
+
 	return nil
 }
 
@@ -154,19 +160,23 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 	if name := consume(&s.flags.provider); name != "" {
 		return onward, s.choose(name)
 	}
+
 	found := s.survey(ctx)
 	m := s.providerMenu(found)
 	m.show(s.Out, s.prompt.width())
+
 	if len(found) > 0 {
 		s.say("\nType a number, a name or a part of one. skip leaves the choice to nanobot. Ctrl-C leaves.")
 	} else {
 		s.say("\nType a number, a name or a part of one. skip goes on without a model: a built-in demo answers. Ctrl-C leaves.")
 	}
+
 	for {
 		typed, err := s.answer("Provider")
 		if err != nil {
 			return 0, err
 		}
+
 		switch typed {
 		case "":
 			s.say("This is the first step. Type skip to go on without a model, or Ctrl-C to leave.")
@@ -181,6 +191,7 @@ func (s *setup) chooseProvider(ctx context.Context) (move, error) {
 			m.show(s.Out, s.prompt.width())
 			continue
 		}
+
 		at, hits, ok := m.pick(typed)
 		switch {
 		case ok && at < len(found):
@@ -204,6 +215,7 @@ func (s *setup) choose(name string) error {
 	if err != nil {
 		return err
 	}
+
 	i := slices.IndexFunc(list, func(st catalog.Status) bool { return plainName(st.Name) == plainName(name) && !st.Row.Speech })
 	if i < 0 {
 		return usageError{unknownProvider(name)}
@@ -211,6 +223,7 @@ func (s *setup) choose(name string) error {
 	if st := list[i]; st.Row.Auth != "" && !signin.Known(st.Name) {
 		return usageError{signin.Unknown(st.Name)}
 	}
+
 	s.use(discovery{Status: list[i]})
 	return nil
 }
@@ -245,6 +258,7 @@ func (s *setup) chooseAddress(context.Context) (move, error) {
 		s.base = given
 		return onward, checkAddress(given)
 	}
+
 	configured := s.loaded.Config.Providers[s.block].APIBase != ""
 	switch {
 	case !s.row.Direct && !s.row.Local, s.row.Wire == catalog.BedrockWire:
@@ -252,11 +266,13 @@ func (s *setup) chooseAddress(context.Context) (move, error) {
 	case s.served, configured:
 		return passed, nil
 	}
+
 	if s.row.BaseURL != "" {
 		s.say("\n  1  %s (the usual address)\n\nType 1, or another base URL.", s.row.BaseURL)
 	} else {
 		s.say("\nType the base URL of %s, such as https://models.example.com/v1.", s.row.Display)
 	}
+
 	for {
 		typed, err := s.answer("Base URL")
 		switch {
@@ -270,6 +286,7 @@ func (s *setup) chooseAddress(context.Context) (move, error) {
 		case typed == "skip":
 			return without, nil
 		}
+
 		if err := checkAddress(typed); err != nil {
 			if !s.prompt.terminal() {
 				return 0, err
@@ -277,6 +294,7 @@ func (s *setup) chooseAddress(context.Context) (move, error) {
 			s.say("%s.", s.sentence(err))
 			continue
 		}
+
 		s.base = typed
 		return onward, nil
 	}
@@ -298,10 +316,12 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 	if s.row.Auth != "" {
 		return s.signIn(ctx)
 	}
+
 	optional := s.row.Direct || s.row.Local
 	if (s.served || s.keySource() != "") && !s.doubted {
 		return passed, nil
 	}
+
 	question := s.in("API key of %s, not shown", s.row.Display)
 	if optional {
 		question = s.in("API key of %s, not shown (- for none)", s.row.Display)
@@ -309,11 +329,13 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 	if at := keyPage(s.row.Name); at != "" {
 		s.say("\nGet a key at %s", at)
 	}
+
 	for {
 		key, err := s.prompt.secret(question)
 		if err != nil {
 			return 0, err
 		}
+
 		switch key = strings.Trim(key, `"'`); {
 		case key == "":
 			return back, nil
@@ -324,6 +346,7 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 			s.say("Set the key later with: nanobot config set providers.%s.apiKey -", s.row.Name)
 			return onward, nil
 		}
+
 		if err := checkKey(key); err != nil {
 			if !s.prompt.terminal() {
 				return 0, err
@@ -331,9 +354,11 @@ func (s *setup) giveKey(ctx context.Context) (move, error) {
 			s.say("%s.", s.sentence(err))
 			continue
 		}
+
 		if other := ownerOf(key); other != "" && other != s.row.Name && !s.row.Direct {
 			s.sayErr("Note: this looks like a key of %s, not of %s.\n", other, s.row.Name)
 		}
+
 		s.key, s.doubted = key, false
 		return onward, nil
 	}
@@ -349,6 +374,7 @@ func (s *setup) keyFrom(name string) error {
 	if err := checkKey(value); err != nil {
 		return fmt.Errorf("--key-env %s: %w", name, err)
 	}
+
 	if !slices.Contains(s.row.EnvKeys, name) || s.loaded.IsSet("providers."+config.Escape(cmp.Or(s.block, s.row.Name))+".apiKey") {
 		s.key = "${" + name + "}"
 	}
@@ -385,9 +411,11 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 		s.say("You are signed in to %s.", a.Display())
 		return passed, nil
 	}
+
 	if note := a.Caution(); note != "" {
 		s.say("Note: %s", s.known(note))
 	}
+
 	st, err := a.Login(ctx, signin.Dialog{
 		Device: !s.hasBrowser(),
 		Notify: func(step signin.Step) { s.signins.showStep(ctx, step, false) },
@@ -398,6 +426,7 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 		}
 		return back, nil
 	}
+
 	s.doubted = false
 	s.say("Signed in to %s. Stored in: %s", a.Display(), st.Where)
 	return onward, nil
@@ -428,10 +457,12 @@ func (s *setup) refusal(err error, model string) string {
 	if errors.Is(err, trial.ErrSlow) {
 		return s.in("%s can be reached, but %s did not begin its answer within %s: it is slow, or it is still being loaded", who, model, s.trialTime)
 	}
+
 	said := ""
 	if m := text.Label(e.Message, 300); m != "" {
 		said = ": " + m
 	}
+
 	switch e.Kind {
 	case llm.Auth:
 		if s.row.Auth != "" {
@@ -441,6 +472,7 @@ func (s *setup) refusal(err error, model string) string {
 			return s.in("%s refused the key in %s", who, from) + said
 		}
 		return s.in("%s refused the key", who) + said
+
 	case llm.NotFound:
 		return s.in("%s does not know the model %q", who, model) + said
 	case llm.Connection:
@@ -448,5 +480,6 @@ func (s *setup) refusal(err error, model string) string {
 	case llm.Timeout:
 		return s.in("%s did not answer in time", who) + said
 	}
+
 	return s.in("the call failed") + said
 }

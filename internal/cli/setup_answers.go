@@ -66,10 +66,12 @@ func (a *setupAnswers) price(o catalog.Offer, prices *ledger.Prices) string {
 	if a.row.Local {
 		return ""
 	}
+
 	p := prices.Lookup(a.row.Name, o.ID)
 	if o.Priced && !p.Own {
 		p = ledger.Price{Billing: ledger.Priced, In: o.In, Out: o.Out, Currency: "USD"}
 	}
+
 	switch p.Billing {
 	case ledger.Free:
 		return a.home.in("free")
@@ -85,6 +87,7 @@ func (a *setupAnswers) price(o catalog.Offer, prices *ledger.Prices) string {
 		}
 		return unit + amount(p.In) + " / " + unit + amount(p.Out)
 	}
+
 	return ""
 }
 
@@ -102,6 +105,7 @@ func (a *setupAnswers) candidate() (*config.Loaded, error) {
 	if err := a.write(f); err != nil {
 		return nil, err
 	}
+
 	o.Optional = true
 	o.Text = f.Text()
 	return config.Load(o)
@@ -122,6 +126,7 @@ func (a *setupAnswers) write(f *config.File) error {
 	if a.row.Name != "" {
 		name = "providers." + config.Escape(cmp.Or(a.block, a.row.Name))
 	}
+
 	for _, set := range []struct{ path, value string }{
 		{name + ".apiBase", a.base},
 		{name + ".apiKey", a.key},
@@ -136,17 +141,20 @@ func (a *setupAnswers) write(f *config.File) error {
 			return err
 		}
 	}
+
 	if a.model != "" && a.loaded.IsSet("agents.defaults.modelPreset") {
 		if _, err := f.Unset("agents.defaults.modelPreset"); err != nil {
 			return err
 		}
 	}
+
 	// A new file says 200,000, which is too much for some models.
 	if fresh := !a.loaded.Exists; fresh && a.window > 0 && a.window < 200_000 {
 		if err := f.SetValue("agents.defaults.contextWindowTokens", a.window); err != nil {
 			return err
 		}
 	}
+
 	// An answer takes its room from the window: a quarter leaves the rest to the question.
 	if most := a.window / 4; a.window > 0 && a.loaded.Config.Agents.Defaults.MaxTokens > most {
 		if fresh := !a.loaded.Exists; fresh || a.loaded.Config.Agents.Defaults.MaxTokens >= a.window {
@@ -155,5 +163,6 @@ func (a *setupAnswers) write(f *config.File) error {
 			}
 		}
 	}
+
 	return nil
 }

@@ -42,6 +42,7 @@ func (s *setup) survey(ctx context.Context) []discovery {
 		s.say("%s", s.sentence(err))
 		return nil
 	}
+
 	var servers, rest []discovery
 	keys := map[string]bool{}
 	for _, st := range list {
@@ -53,6 +54,7 @@ func (s *setup) survey(ctx context.Context) []discovery {
 				continue
 			}
 			d.about = s.in("you are signed in")
+
 		case !st.Ready || st.Row.Speech || keys[st.KeySource]:
 			continue
 		case st.Row.Local:
@@ -62,6 +64,7 @@ func (s *setup) survey(ctx context.Context) []discovery {
 			}
 			d.served = true
 			d.about = s.in("%s at %s", s.someModels(offers), strings.TrimSuffix(st.Base, "/v1"))
+
 		case st.KeySource == "":
 			d.about = s.in("set up in %s", s.short(s.loaded.File))
 		case strings.HasPrefix(st.KeySource, "providers."):
@@ -70,12 +73,14 @@ func (s *setup) survey(ctx context.Context) []discovery {
 			keys[st.KeySource] = true // two rows may share one
 			d.about = s.in("key in %s", strings.TrimPrefix(st.KeySource, "environment variable "))
 		}
+
 		if d.served {
 			servers = append(servers, d)
 		} else {
 			rest = append(rest, d)
 		}
 	}
+
 	return append(servers, rest...)
 }
 
@@ -86,6 +91,7 @@ func (s *setup) someModels(offers []catalog.Offer) string {
 	for _, o := range offers[:min(most, len(offers))] {
 		names = append(names, text.Ellipsis(o.ID, 30))
 	}
+
 	list := strings.Join(names, ", ")
 	if n := len(offers) - len(names); n > 0 {
 		list += s.in(" and %d more", n)
@@ -111,10 +117,12 @@ func (s *setup) providerMenu(found []discovery) *menu {
 		known[d.Name] = true
 		items = append(items, item{name: d.Name, title: d.Row.Display, about: d.about, head: s.in("Found:")})
 	}
+
 	titles := map[string]string{}
 	for _, r := range catalog.Rows() {
 		titles[r.Name] = r.Display
 	}
+
 	titles["custom"] = s.in("Other, OpenAI-compatible")
 	add := func(name, about, head string) {
 		if title := titles[name]; !known[name] && !known[title] { // two names may be one service
@@ -125,6 +133,7 @@ func (s *setup) providerMenu(found []discovery) *menu {
 	for _, u := range provider.Usual() {
 		add(u.Name, s.known(u.About), s.in("Usual providers, with a key:"))
 	}
+
 	for _, name := range signin.Names() {
 		about := ""
 		if a, err := s.signins.account(s.loaded, name); err == nil {
@@ -132,6 +141,7 @@ func (s *setup) providerMenu(found []discovery) *menu {
 		}
 		add(signin.ConfigName(name), s.known(strings.TrimSuffix(about, ")")), s.in("With a sign-in instead of a key:"))
 	}
+
 	first := len(items)
 	for _, r := range catalog.Rows() {
 		if !r.Speech && (r.Auth == "" || signin.Known(r.Name)) {
@@ -156,16 +166,19 @@ func (s *setup) chooseModel(ctx context.Context) (move, error) {
 		s.setModel(given, offers)
 		return onward, nil
 	}
+
 	if len(m.items) > 0 {
 		m.show(s.Out, s.prompt.width())
 		s.say("\nType a number, a name or a part of one.")
 	}
+
 	last := ""
 	for {
 		typed, err := s.answer("Model")
 		if err != nil {
 			return 0, err
 		}
+
 		switch {
 		case typed == "":
 			return back, nil
@@ -178,6 +191,7 @@ func (s *setup) chooseModel(ctx context.Context) (move, error) {
 				s.say("%s has no usual model. Name one, or press Enter to go back.", s.row.Display)
 				continue
 			}
+
 		case typed != last:
 			at, hits, ok := m.pick(typed)
 			if ok {
@@ -189,6 +203,7 @@ func (s *setup) chooseModel(ctx context.Context) (move, error) {
 				continue
 			}
 		}
+
 		s.setModel(typed, offers)
 		return onward, nil
 	}
@@ -212,11 +227,13 @@ func (s *setup) models(ctx context.Context) ([]catalog.Offer, *menu, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var offers []catalog.Offer
 	if !s.keyless {
 		s.say("\nAsking %s for its models...", s.row.Display)
 		offers, err = s.list(ctx, l)
 	}
+
 	if err != nil && ctx.Err() == nil {
 		e := llm.AsError(err)
 		if e.Kind == llm.Auth && s.row.Auth == "" {
@@ -226,6 +243,7 @@ func (s *setup) models(ctx context.Context) ([]catalog.Offer, *menu, error) {
 		}
 		s.say("There is no list: %s.", strings.TrimSuffix(text.Label(e.Message, 200), "."))
 	}
+
 	return offers, s.modelMenu(offers, provider.OpenPrices(l, s.home.logger())), nil
 }
 
@@ -237,6 +255,7 @@ func (s *setup) modelMenu(offers []catalog.Offer, prices *ledger.Prices) *menu {
 	if usual != "" && !slices.ContainsFunc(list, func(o catalog.Offer) bool { return o.ID == usual }) && len(list) == 0 {
 		list = append(list, catalog.Offer{ID: usual})
 	}
+
 	price := map[string]string{}
 	rank := map[string]int{}
 	facts := provider.OpenFacts(s.loaded)
@@ -244,6 +263,7 @@ func (s *setup) modelMenu(offers []catalog.Offer, prices *ledger.Prices) *menu {
 		o := &list[i]
 		o.Window = cmp.Or(o.Window, facts.Of(o.ID).Window)
 		price[o.ID] = s.price(*o, prices)
+
 		switch {
 		case o.ID == usual:
 			rank[o.ID] = 0
@@ -253,11 +273,13 @@ func (s *setup) modelMenu(offers []catalog.Offer, prices *ledger.Prices) *menu {
 			rank[o.ID] = 2
 		}
 	}
+
 	slices.SortStableFunc(list, func(a, b catalog.Offer) int { return cmp.Compare(rank[a.ID], rank[b.ID]) })
 	head := s.in("Models of %s:", s.row.Display)
 	if slices.ContainsFunc(slices.Collect(maps.Values(price)), func(p string) bool { return strings.Contains(p, "/") }) {
 		head = s.in("Models of %s (window; price of a million tokens, in / out):", s.row.Display)
 	}
+
 	items := make([]item, 0, len(list))
 	for _, o := range list {
 		about := strings.TrimRight(fmt.Sprintf("%5s  %s", tokens(o.Window), price[o.ID]), " ")
@@ -294,6 +316,7 @@ func (s *setup) try(ctx context.Context, l *config.Loaded) (*trial.Trial, error)
 	if err != nil {
 		return nil, err
 	}
+
 	stopTelling := s.announceDelay(ctx)
 	t.Hello(ctx)
 	stopTelling()
@@ -327,6 +350,7 @@ func (s *setup) tryOut(ctx context.Context) (move, error) {
 		s.say("Not tested, because there is no key yet.")
 		return onward, nil
 	}
+
 	s.say("Trying %s with one small call...", s.model)
 	t, err := s.try(ctx, l)
 	if ctx.Err() != nil {
@@ -336,6 +360,7 @@ func (s *setup) tryOut(ctx context.Context) (move, error) {
 		s.say("It answers.")
 		return onward, nil
 	}
+
 	s.say("\nThis does not work yet: %s.", strings.TrimSuffix(s.refusal(err, s.model), "."))
 	if t != nil {
 		for _, w := range t.Warnings {
@@ -348,6 +373,7 @@ func (s *setup) tryOut(ctx context.Context) (move, error) {
 		about phrase.Sentence
 		to    step
 	}
+
 	ways := []way{
 		{"model", phrase.Later("choose another model"), askModel},
 		{"provider", phrase.Later("choose another provider"), askProvider},
@@ -360,28 +386,35 @@ func (s *setup) tryOut(ctx context.Context) (move, error) {
 			ways[0].about = phrase.Later("sign in again")
 		}
 	}
+
 	for i, w := range ways {
 		s.say("  %d  %-8s  %s", i+1, w.word, w.about)
 	}
+
 	for {
 		typed, err := s.answer("What now")
 		if err != nil {
 			return 0, err
 		}
+
 		if typed == "skip" {
 			typed = "keep"
 		}
+
 		if typed == "" {
 			return back, nil
 		}
+
 		i := slices.IndexFunc(ways, func(w way) bool { return w.word == strings.ToLower(typed) })
 		if n, err := strconv.Atoi(typed); err == nil {
 			i = n - 1
 		}
+
 		if i < 0 || i >= len(ways) {
 			s.say("Type a number from 1 to %d.", len(ways))
 			continue
 		}
+
 		s.doubted = ways[i].to == askKey
 		return onward, jump(ways[i].to)
 	}
@@ -394,28 +427,34 @@ func (s *setup) scripted(ctx context.Context) error {
 	if s.flags.provider == "" && (s.flags.base != "" || s.flags.keyEnv != "") {
 		return usageError{errors.New("--key-env and --base-url need --provider")}
 	}
+
 	if s.flags.provider != "" {
 		if err := s.choose(s.flags.provider); err != nil {
 			return err
 		}
+
 		if s.base = s.flags.base; s.base != "" {
 			if err := checkAddress(s.base); err != nil {
 				return err
 			}
 		}
+
 		if s.flags.keyEnv != "" {
 			if err := s.keyFrom(s.flags.keyEnv); err != nil {
 				return err
 			}
 		}
+
 		if err := s.scriptedModel(ctx); err != nil {
 			return err
 		}
 	}
+
 	l, err := s.candidate()
 	if err != nil || s.flags.noTest {
 		return err
 	}
+
 	t, err := s.try(ctx, l)
 	if err == nil {
 		s.say("%s answers.", t.Model)
@@ -424,6 +463,7 @@ func (s *setup) scripted(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+
 	e := llm.AsError(err)
 	switch e.Kind {
 	case llm.Auth, llm.Permission, llm.NotFound, llm.Configuration:
@@ -433,6 +473,7 @@ func (s *setup) scripted(ctx context.Context) error {
 		told := append([]string{s.refusal(err, s.model)}, t.Warnings...)
 		return &llm.Error{Kind: e.Kind, Message: strings.Join(append(told, s.in("Nothing was changed. --no-test writes the answers without a test.")), "\n")}
 	}
+
 	s.sayErr("nanobot: warning: the model was not tested: %s\n", s.refusal(err, s.model))
 	return nil
 }
@@ -448,15 +489,18 @@ func (s *setup) scriptedModel(ctx context.Context) error {
 		}
 		offers, _ = s.list(ctx, l) // without one, the trial tells what is wrong
 	}
+
 	if s.model == "" && len(offers) == 1 {
 		s.model = offers[0].ID
 	}
+
 	if s.model == "" && len(offers) > 0 {
 		return usageError{fmt.Errorf("%s has no usual model: name one with --model; it offers %s", s.row.Display, s.someModels(offers))}
 	}
 	if s.model == "" {
 		return usageError{fmt.Errorf("%s has no usual model: name one with --model", s.row.Display)}
 	}
+
 	s.setModel(s.model, offers)
 	return nil
 }

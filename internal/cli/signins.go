@@ -29,9 +29,11 @@ func (s *signins) showStep(ctx context.Context, step signin.Step, stay bool) {
 	if step.Note != "" {
 		fmt.Fprintln(s.Out, step.Note)
 	}
+
 	if step.URL == "" {
 		return
 	}
+
 	s.say("\nOpen this address in a browser:\n\n  %s\n\n", step.URL)
 	if step.Code != "" {
 		s.say("and enter the code:  %s\n\n", step.Code)

@@ -36,6 +36,7 @@ $NAME in a message loads a skill.`,
   nanobot skill install release-notes.skill`,
 		Args: subcommand, RunE: showHelp,
 	}
+
 	cmd.AddCommand(c.listCommand(), c.showCommand(), c.initCommand(), c.validateCommand(), c.packCommand(), c.installCommand(), c.removeCommand())
 	return cmd
 }
@@ -63,10 +64,12 @@ func (s *skills) find(name string) (skill.Skill, error) {
 	if found, ok := s.Load(name); ok {
 		return found, nil
 	}
+
 	var names []string
 	for _, k := range s.List() {
 		names = append(names, k.Name)
 	}
+
 	hint := "nanobot skill list shows all"
 	if near := text.NearestRatio(name, names, 0.6); near != "" {
 		hint = fmt.Sprintf("did you mean %s?", near)
@@ -80,6 +83,7 @@ func (c *skillCommand) names(_ *cobra.Command, args []string, typed string) ([]s
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	var out []string
 	for _, k := range s.List() {
 		if strings.HasPrefix(k.Name, typed) {
@@ -102,6 +106,7 @@ func (c *skillCommand) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			list, err := skill.Describe(s.place, s.List(), s.disabled)
 			if err != nil {
 				return err
@@ -115,10 +120,12 @@ func (c *skillCommand) listCommand() *cobra.Command {
 					}
 					w.row(mark, e.Name, c.in(string(e.Source)), c.in(e.State()), text.Ellipsis(e.Description, 80))
 				}
+
 				return w.Flush()
 			})
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -136,14 +143,17 @@ func (c *skillCommand) showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			k, err := s.find(args[0])
 			if err != nil {
 				return err
 			}
+
 			list, err := skill.Describe(s.place, []skill.Skill{k}, s.disabled)
 			if err != nil {
 				return err
 			}
+
 			e := list[0]
 			return c.show(asJSON, e, func() error {
 				c.say("Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.State(), e.Path)
@@ -155,6 +165,7 @@ func (c *skillCommand) showCommand() *cobra.Command {
 			})
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -173,14 +184,17 @@ lower-case letters and digits with single hyphens.`,
 			if err != nil {
 				return err
 			}
+
 			file, err := skill.Scaffold(s.place, args[0], description)
 			if err != nil {
 				return usageError{err}
 			}
+
 			c.say("Created %s. Fill it in, then run: nanobot skill validate %s\n", file, args[0])
 			return nil
 		},
 	}
+
 	cmd.Flags().StringVar(&description, "description", "", "`text` that describes when to use it")
 	return cmd
 }
@@ -200,6 +214,7 @@ errors; a warning means that the skill works, but perhaps not as intended.`,
 			if err != nil {
 				return err
 			}
+
 			valid := !slices.ContainsFunc(problems, func(p skill.Problem) bool { return p.Error || strict })
 			err = c.show(asJSON, append([]skill.Problem{}, problems...), func() error {
 				for _, p := range problems {
@@ -216,6 +231,7 @@ errors; a warning means that the skill works, but perhaps not as intended.`,
 			return err
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 on warnings too")
 	return cmd
@@ -233,13 +249,16 @@ func (c *skillCommand) validate(arg string) ([]skill.Problem, error) {
 	case isPath:
 		return nil, usageError{fmt.Errorf("%s does not exist", arg)}
 	}
+
 	if _, err := os.Stat(filepath.Join(arg, "SKILL.md")); err == nil {
 		return skill.Validate(arg)
 	}
+
 	s, err := c.open()
 	if err != nil {
 		return nil, err
 	}
+
 	k, err := s.find(arg)
 	if err != nil {
 		return nil, err
@@ -267,6 +286,7 @@ give identical archives. It does not pack a skill with errors.`,
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 				return usageError{fmt.Errorf("%s is not a folder", args[0])}
 			}
+
 			file, err := filepath.Abs(cmp.Or(out, filepath.Base(dir)+".skill"))
 			if err != nil {
 				return err
@@ -274,14 +294,17 @@ give identical archives. It does not pack a skill with errors.`,
 			if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
 				return usageError{fmt.Errorf("%s would contain itself; choose another place with -o", file)}
 			}
+
 			packed, err := skill.PackFile(file, dir)
 			if err != nil {
 				return c.printInvalid(err)
 			}
+
 			c.say("Packed %s into %s: %d files, %d bytes\nsha256 %s\n", packed.Name, file, packed.Files, packed.Bytes, packed.SHA256)
 			return nil
 		},
 	}
+
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`file` to write")
 	return cmd
 }
@@ -318,14 +341,17 @@ cannot change it. Read it before you install it: the agent will follow it.`,
 			if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
 				return usageError{fmt.Errorf("%s does not exist", args[0])}
 			}
+
 			s.place.Force = force
 			rec, problems, err := skill.Install(s.place, args[0], always, time.Now())
 			if err != nil {
 				return explainSkill(c.printInvalid(err))
 			}
+
 			for _, p := range problems {
 				fmt.Fprintln(c.Err, p)
 			}
+
 			c.say("Installed %s in %s: %d files, %d bytes\nsha256 %s\n", rec.Name, rec.Dir, rec.Files, rec.Bytes, rec.SHA256)
 			if k, ok := s.Load(rec.Name); ok && !k.Available() {
 				c.say("It is not available yet; it requires %s\n", k.Missing)
@@ -333,6 +359,7 @@ cannot change it. Read it before you install it: the agent will follow it.`,
 			return nil
 		},
 	}
+
 	cmd.Flags().BoolVar(&force, "force", false, "replace a skill with the same name, or hide a built-in one")
 	cmd.Flags().BoolVar(&always, "always", false, "allow it in every prompt if it requests that")
 	return cmd
@@ -355,10 +382,12 @@ agents.defaults.disabledSkills.`,
 			if err != nil {
 				return err
 			}
+
 			k, found := s.Load(args[0])
 			if found && k.Source == skill.FromBuiltin {
 				return usageError{fmt.Errorf("%s is built in; disable it with: nanobot config set agents.defaults.disabledSkills '[%q]'", k.Name, k.Name)}
 			}
+
 			s.place.Force = force
 			err = skill.Remove(s.place, args[0])
 			if errors.Is(err, skill.ErrNotFound) {
@@ -368,10 +397,12 @@ agents.defaults.disabledSkills.`,
 			if err != nil {
 				return explainSkill(err)
 			}
+
 			c.say("Removed %s.\n", args[0])
 			return nil
 		},
 	}
+
 	cmd.Flags().BoolVar(&force, "force", false, "also remove a skill that was not installed")
 	return cmd
 }

@@ -36,6 +36,7 @@ and why, and how commands are contained. It never calls a model.`,
 			})
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -56,28 +57,34 @@ func (c *statusCommand) print(r doctor.Status) {
 		}
 		return c.in("✗ not there yet")
 	}
+
 	fmt.Fprintf(c.Out, "nanobot %s\n\n", r.Version)
 	c.say("Configuration  %s %s\n", r.Config, mark(r.ConfigExists))
 	c.say("Workspace      %s %s\n", r.Workspace, mark(r.Exists))
+
 	switch {
 	case r.Problem != "":
 		c.say("Model          ✗ %s\n", c.known(r.Problem))
 	default:
 		c.say("Model          %s\n               %s\n", r.Model, c.known(r.Why))
 	}
+
 	if r.KeySource != "" {
 		c.say("Key            from %s\n", r.KeySource)
 	}
+
 	files := phrase.Later("the whole disk except protected paths")
 	if r.Restricted {
 		files = phrase.Later("the workspace only")
 	}
+
 	c.say("Files          %s\nCommands       %s\n", files, c.known(r.Exec))
 	for i, p := range r.Providers {
 		head := c.in("Providers      ")
 		if i > 0 {
 			head = pad("", tui.Width(head))
 		}
+
 		key := c.in("no key")
 		if p.Key != "" {
 			key = c.in("key from %s", p.Key)
@@ -87,9 +94,11 @@ func (c *statusCommand) print(r doctor.Status) {
 		}
 		fmt.Fprintf(c.Out, "%s%s (%s)\n", head, p.Name, key)
 	}
+
 	for _, w := range r.Warnings {
 		c.say("Warning        %s\n", c.known(w))
 	}
+
 	if !r.ConfigExists || r.Demo {
 		c.say("\nSet up a model with: nanobot onboard\n")
 	}

@@ -51,10 +51,12 @@ func (s *stores) search(ctx context.Context) (*search.Index, *time.Location, err
 	if err != nil {
 		return nil, nil, err
 	}
+
 	store, err := s.sessionsOf(ctx, loaded, ws)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	index, err := app.OpenSearch(loaded, ws, store, s.home.logger())
 	return index, loaded.Config.Agents.Defaults.Location(), errors.Join(err, store.Close())
 }
@@ -65,6 +67,7 @@ func (s *stores) jobs(ctx context.Context) (*jobs, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	limits := loaded.Config.Gateway.Cron
 	quiet, err := schedule.ParseHours(limits.QuietHours)
 	if err != nil {
@@ -75,6 +78,7 @@ func (s *stores) jobs(ctx context.Context) (*jobs, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	w := store.Workspace()
 	if err := store.Close(); err != nil {
 		return nil, err

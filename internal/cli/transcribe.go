@@ -46,6 +46,7 @@ providers.openai.apiBase and use --provider openai.`,
   nanobot transcribe memo.mp3 | nanobot agent -m -`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], f) },
 	}
+
 	fl := cmd.Flags()
 	fl.StringVar(&f.provider, "provider", "", fmt.Sprintf("`name`: %s", strings.Join(speech.Providers(), ", ")))
 	fl.StringVar(&f.model, "model", "", "`model` instead of the provider's default")
@@ -60,6 +61,7 @@ func (c *transcribeCommand) run(ctx context.Context, file string, f transcribeFl
 	if err != nil {
 		return err
 	}
+
 	info, err := os.Stat(file)
 	if err != nil {
 		return err
@@ -67,10 +69,12 @@ func (c *transcribeCommand) run(ctx context.Context, file string, f transcribeFl
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a file", file)
 	}
+
 	o, err := provider.Speech(loaded, provider.SpeechChoice{Provider: f.provider, Model: f.model, Language: f.language}, c.getenv)
 	if err != nil {
 		return err
 	}
+
 	defer o.Client.CloseIdleConnections()
 	t, err := speech.New(o)
 	if e, ok := errors.AsType[*speech.Error](err); ok && e.Code == speech.NotConfigured {
@@ -79,6 +83,7 @@ func (c *transcribeCommand) run(ctx context.Context, file string, f transcribeFl
 	} else if err != nil {
 		return err
 	}
+
 	spent := provider.OpenLedger(loaded, nil)
 	defer spent.Close() //nolint:errcheck // what was spent is written already
 	got, err := provider.CountSpeech(t, o, spent, provider.OpenPrices(loaded, nil)).Transcribe(ctx, speech.Audio{

@@ -38,6 +38,7 @@ The message waits in the data folder until the gateway accepts it.`,
 			if !strings.HasPrefix(strings.ToLower(args[0]), "trg_") {
 				return unknown(cmd, args[0])
 			}
+
 			var text string
 			if len(args) == 2 {
 				text = args[1]
@@ -47,10 +48,12 @@ The message waits in the data folder until the gateway accepts it.`,
 					return err
 				}
 			}
+
 			j, err := c.stores.jobs(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			id, err := j.Triggers.Fire(cmd.Context(), args[0], text, untrusted || !trusted)
 			if errors.Is(err, schedule.ErrNoTrigger) {
 				return fmt.Errorf("there is no trigger %s; nanobot trigger list shows them", args[0])
@@ -58,6 +61,7 @@ The message waits in the data folder until the gateway accepts it.`,
 			if err != nil {
 				return err
 			}
+
 			c.say("Queued %s.\n", id)
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
 				c.sayErr("%s\n", j.deliverer(cmd.Context()))
@@ -65,6 +69,7 @@ The message waits in the data folder until the gateway accepts it.`,
 			return nil
 		},
 	}
+
 	cmd.Flags().BoolVar(&trusted, "trusted", false, "treat the message as your own words; by default it is data, not instructions")
 	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "treat the message as untrusted (default)")
 	cmd.AddCommand(c.addCommand(), c.listCommand(), c.removeCommand(), c.secretCommand(), c.enableCommand(), c.disableCommand())
@@ -82,22 +87,27 @@ func (c *triggerCommand) addCommand() *cobra.Command {
 			if channel == "" || to == "" {
 				return usageError{errors.New("missing chat: use --channel and --to")}
 			}
+
 			j, err := c.stores.jobs(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			route, err := gateway.Accounts{Loaded: j.loaded}.Address(cmd.Context(), bus.Route{Channel: channel, ChatID: to})
 			if err != nil {
 				return err
 			}
+
 			t, err := j.Triggers.Add(cmd.Context(), args[0], route, "")
 			if err != nil {
 				return err
 			}
+
 			c.say("Added %s. Use it with: nanobot trigger %s \"text\"\n", t.ID, t.ID)
 			return nil
 		},
 	}
+
 	cmd.Flags().StringVar(&channel, "channel", "", "`channel` of the chat")
 	cmd.Flags().StringVar(&to, "to", "", "`chat` in the channel")
 	return cmd
@@ -115,6 +125,7 @@ func (c *triggerCommand) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			if all == nil {
 				all = []schedule.Trigger{}
 			}
@@ -123,6 +134,7 @@ func (c *triggerCommand) listCommand() *cobra.Command {
 					c.say("There are no triggers.\n")
 					return nil
 				}
+
 				w := c.table("ID", "NAME", "FOR", "LAST")
 				for i := range all {
 					t := &all[i]
@@ -135,10 +147,12 @@ func (c *triggerCommand) listCommand() *cobra.Command {
 					}
 					w.row(t.ID, text.Label(printable(t.Name), 40), t.Route().SessionKey(), last)
 				}
+
 				return w.Flush()
 			})
 		}),
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -173,6 +187,7 @@ a trigger also removes its key.`,
 			if err != nil {
 				return err
 			}
+
 			for i := range all {
 				if strings.EqualFold(all[i].ID, args[0]) {
 					key, err := schedule.TriggerSecret(j.loaded.DataDir, all[i].ID)
@@ -183,6 +198,7 @@ a trigger also removes its key.`,
 					return nil
 				}
 			}
+
 			return fmt.Errorf("there is no trigger %s; nanobot trigger list shows them", args[0])
 		}),
 	}

@@ -39,6 +39,7 @@ looked up in the folder you are in, then in the workspace.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
 	}
+
 	cmd.Flags().BoolVar(&list, "list", false, "show the files that came from outside")
 	return cmd
 }
@@ -48,10 +49,12 @@ func (c *trustCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+
 	root, folder := ws, ""
 	if here, err := filepath.EvalSymlinks(c.Dir); err == nil && trustsHere(here, ws, args) {
 		root, folder = here, here
 	}
+
 	rec, err := app.OpenOrigins(ctx, loaded, ws, folder, c.home.logger())
 	if err != nil {
 		return err
@@ -59,14 +62,17 @@ func (c *trustCommand) run(ctx context.Context, args []string) error {
 	if err := rec.MarkEnded(ctx); err != nil {
 		return err
 	}
+
 	if len(args) == 0 {
 		marked, err := rec.List()
 		if err != nil {
 			return err
 		}
+
 		for _, name := range marked {
 			fmt.Fprintln(c.Out, name)
 		}
+
 		if len(marked) == 0 {
 			c.sayErr("No file of the workspace is recorded as from outside.\n")
 		}
@@ -77,6 +83,7 @@ func (c *trustCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 	var paths []string
 	for _, name := range args {
@@ -84,6 +91,7 @@ func (c *trustCommand) run(ctx context.Context, args []string) error {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(root, name)
 		}
+
 		rel, err := filepath.Rel(root, path)
 		if err != nil || !filepath.IsLocal(rel) {
 			return usageError{fmt.Errorf("%s is not in the workspace %s", name, ws)}
@@ -93,9 +101,11 @@ func (c *trustCommand) run(ctx context.Context, args []string) error {
 		}
 		paths = append(paths, path)
 	}
+
 	if err := rec.Trust(paths...); err != nil {
 		return err
 	}
+
 	for _, path := range paths {
 		c.say("Trusted: %s\n", path)
 	}
@@ -108,6 +118,7 @@ func trustsHere(here, ws string, names []string) bool {
 	if here == "" || diskio.Within(here, ws) {
 		return false
 	}
+
 	for _, name := range names {
 		path := name
 		if !filepath.IsAbs(path) {
@@ -117,5 +128,6 @@ func trustsHere(here, ws string, names []string) bool {
 			return false
 		}
 	}
+
 	return len(names) > 0
 }

@@ -50,6 +50,7 @@ own id.`,
 			if len(args) == 1 {
 				u.turn = args[0]
 			}
+
 			switch {
 			case u.list && (u.turn != "" || u.diff || u.force):
 				return usageError{errors.New("--list takes no TURN, and only the flags --session and --json")}
@@ -59,6 +60,7 @@ own id.`,
 			return c.run(cmd.Context(), u)
 		},
 	}
+
 	f := cmd.Flags()
 	f.BoolVarP(&u.list, "list", "l", false, "list the turns that changed files, newest first")
 	f.BoolVar(&u.diff, "diff", false, "show the changes without undoing them")
@@ -89,15 +91,18 @@ func (c *undoCommand) run(ctx context.Context, u undoCall) (err error) {
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, done()) }()
 	if u.session != "" {
 		if u.session, err = c.sessionKey(ctx, store, u.session); err != nil {
 			return err
 		}
 	}
+
 	if u.list {
 		return c.list(ctx, store, u)
 	}
+
 	t, err := chosenTurn(ctx, store, u)
 	if err != nil {
 		return err
@@ -105,6 +110,7 @@ func (c *undoCommand) run(ctx context.Context, u undoCall) (err error) {
 	if u.diff {
 		return c.showDiff(ctx, store, t, u.json)
 	}
+
 	r, err := store.Undo(ctx, t.ID, undo.Choice{Force: u.force})
 	if err != nil {
 		return err
@@ -125,12 +131,14 @@ func (c *undoCommand) sessionKey(ctx context.Context, record *change.Record, nam
 	if err != nil {
 		return "", err
 	}
+
 	defer store.Close() //nolint:errcheck // read only
 
 	key, err := store.Find(ctx, name)
 	if !errors.Is(err, session.ErrNotFound) {
 		return key, err
 	}
+
 	for _, removed := range []string{name, key} {
 		if turns, err := record.Turns(ctx, removed); err != nil || len(turns) > 0 {
 			return removed, err
@@ -148,6 +156,7 @@ func chosenTurn(ctx context.Context, store *change.Record, u undoCall) (undo.Tur
 		}
 		return t, err
 	}
+
 	t, err := store.Find(ctx, u.turn)
 	switch {
 	case errors.Is(err, undo.ErrAmbiguous):
@@ -163,6 +172,7 @@ func (c *undoCommand) list(ctx context.Context, store *change.Record, u undoCall
 	if err != nil {
 		return err
 	}
+
 	if turns == nil {
 		turns = []undo.Turn{}
 	}
@@ -171,6 +181,7 @@ func (c *undoCommand) list(ctx context.Context, store *change.Record, u undoCall
 			c.say("No stored turn changed files.\n")
 			return nil
 		}
+
 		w := c.table("TURN", "TIME", "SESSION", "CHANGES")
 		for _, t := range turns {
 			w.row(undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), text.Label(t.Session, 30), t.Summary())
@@ -224,15 +235,18 @@ func (c *undoCommand) names(cmd *cobra.Command, args []string, typed string) ([]
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+
 	store, done, err := c.open(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
+
 	defer done() //nolint:errcheck // nothing was written
 	turns, err := store.Turns(cmd.Context(), "")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
+
 	var out []string
 	for _, t := range turns {
 		if strings.HasPrefix(t.ID, typed) {

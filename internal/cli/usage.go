@@ -51,12 +51,14 @@ agents.defaults.budget.`,
 				}
 				return usageError{fmt.Errorf("--by %s: want %s", by, groups)}
 			}
+
 			if job != "" {
 				return c.preview(cmd.Context(), job, since, times)
 			}
 			return c.summarize(cmd.Context(), by, since, asJSON)
 		},
 	}
+
 	f := cmd.Flags()
 	f.StringVar(&by, "by", "day", fmt.Sprintf("`group`: %s", strings.Join(ledger.Groups(), ", ")))
 	f.StringVar(&since, "since", "30d", "how far back: `30d`, 12h, 4w, a date, or all")
@@ -72,14 +74,17 @@ func (c *usageCommand) preview(ctx context.Context, job, since string, times flo
 	if times <= 0 {
 		return usageError{fmt.Errorf("--times %v: want a number above 0", times)}
 	}
+
 	loaded, err := c.home.load()
 	if err != nil {
 		return err
 	}
+
 	from, err := ledger.ParseSince(since, c.Now().In(loaded.Config.Agents.Defaults.Location()))
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}
+
 	runs, err := provider.OpenLedger(loaded, c.home.logger()).Runs(ctx, ledger.Query{Since: from, Session: job})
 	if err != nil {
 		return err
@@ -87,6 +92,7 @@ func (c *usageCommand) preview(ctx context.Context, job, since string, times flo
 	if len(runs) == 0 {
 		return fmt.Errorf("session %q called no model in that time; nanobot usage --by session shows which did", job)
 	}
+
 	fmt.Fprintln(c.Out, ledger.Project(runs, times).Sentence().In(c.language))
 	return nil
 }
@@ -96,16 +102,19 @@ func (c *usageCommand) summarize(ctx context.Context, by, since string, asJSON b
 	if err != nil {
 		return err
 	}
+
 	loc := loaded.Config.Agents.Defaults.Location()
 	from, err := ledger.ParseSince(since, c.Now().In(loc))
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}
+
 	l := provider.OpenLedger(loaded, c.home.logger())
 	s, err := l.Summarize(ctx, ledger.Query{By: by, Since: from})
 	if err != nil {
 		return err
 	}
+
 	today, month := l.Spent()
 	return c.show(asJSON, usageJSON{s, today, month}, func() error {
 		if s.Total.Calls == 0 {
@@ -116,6 +125,7 @@ func (c *usageCommand) summarize(ctx context.Context, by, since string, asJSON b
 			}
 			return nil
 		}
+
 		ctx := phrase.With(ctx, c.language)
 		fmt.Fprint(c.Out, s.Table(ctx)+"\n"+l.Balance(ctx))
 		if notes := s.Notes(ctx, provider.PricesFile(loaded)); notes != "" {

@@ -28,17 +28,21 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 			if err != nil {
 				return err
 			}
+
 			name := ""
 			if len(args) == 1 {
 				name = args[0]
 			}
+
 			t, err := provider.OpenTrial(cmd.Context(), c.home.providerOptions(loaded), name)
 			if err != nil {
 				return err
 			}
+
 			if !asJSON {
 				c.say("Testing %s at %s (%s)\n", t.Choice().WireModel, t.Provider, cmp.Or(t.Base, c.in("by region")))
 			}
+
 			err = provider.RunTrial(cmd.Context(), loaded, t, vision, func(v trial.Verdict) {
 				if !asJSON {
 					c.printVerdict(v)
@@ -47,6 +51,7 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 			if err != nil {
 				return err
 			}
+
 			err = c.show(asJSON, t, func() error {
 				c.printTrial(t)
 				return nil
@@ -60,6 +65,7 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 			return nil
 		},
 	}
+
 	cmd.Flags().BoolVar(&vision, "vision", false, "send an image even if the model is not known to support images")
 	jsonFlag(cmd, &asJSON)
 	return cmd

@@ -45,6 +45,7 @@ there and approve the digits it shows.`,
 		Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.open(cmd.Context(), f) },
 	}
+
 	fl := cmd.Flags()
 	fl.BoolVar(&f.noOpen, "no-open", false, "print the link and open no browser")
 	fl.BoolVar(&f.qr, "qr", false, "show the link as a QR code, for a phone")
@@ -61,10 +62,12 @@ func (c *webCommand) open(ctx context.Context, f webFlags) error {
 			return usageError{errors.New("--url must be an address such as https://bot.example/")}
 		}
 	}
+
 	l, err := c.home.readLenient()
 	if err != nil {
 		return err
 	}
+
 	want := control.WantedLink{Code: f.code, Base: f.base}
 	link, err := control.To(l).Link(ctx, want)
 	if errors.Is(err, daemon.ErrNotRunning) {
@@ -73,6 +76,7 @@ func (c *webCommand) open(ctx context.Context, f webFlags) error {
 		}
 		link, err = control.To(l).Link(ctx, want)
 	}
+
 	if err != nil {
 		return err
 	}
@@ -80,6 +84,7 @@ func (c *webCommand) open(ctx context.Context, f webFlags) error {
 		c.say("Open %s and type this code within five minutes:\n\n  %s-%s\n", link.Base, link.Code[:len(link.Code)/2], link.Code[len(link.Code)/2:])
 		return nil
 	}
+
 	if f.qr {
 		code, err := qrCode(link.Link)
 		if err != nil {
@@ -88,12 +93,14 @@ func (c *webCommand) open(ctx context.Context, f webFlags) error {
 		fmt.Fprintln(c.Out, code)
 		c.warnLoopback(link.Base)
 	}
+
 	open := !f.noOpen && !f.qr && c.hasBrowser()
 	if open {
 		openBrowser(ctx, link.Link)
 		c.say("The web interface opens in your browser. If it does not, open this link within five minutes; it works once:\n\n  %s\n", link.Link)
 		return nil
 	}
+
 	c.say("Open this link in your browser within five minutes; it works once:\n\n  %s\n", link.Link)
 	if u, err := url.Parse(link.Base); err == nil && loopbackName(u.Hostname()) && c.getenv("SSH_CONNECTION") != "" {
 		c.say("\nThis machine is remote. On your own computer, run this first:\n\n  ssh -L %s:%s %s\n", u.Port(), u.Host, "user@this-machine")
@@ -123,6 +130,7 @@ func (c *webCommand) devicesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+
 			list, err := control.To(l).Devices(cmd.Context())
 			if err != nil {
 				return err
@@ -130,6 +138,7 @@ func (c *webCommand) devicesCommand() *cobra.Command {
 			return c.show(asJSON, list, func() error { return c.printDevices(list) })
 		},
 	}
+
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -139,6 +148,7 @@ func (c *webCommand) printDevices(list control.Devices) error {
 		c.say("No device is signed in. Open the web interface with: nanobot web\n")
 		return nil
 	}
+
 	if len(list.Waiting) > 0 {
 		t := c.table("WAITING", "DEVICE", "ADDRESS")
 		for _, p := range list.Waiting {
@@ -148,14 +158,17 @@ func (c *webCommand) printDevices(list control.Devices) error {
 			}
 			t.row(p.Digits, p.Name, address)
 		}
+
 		if err := t.Flush(); err != nil {
 			return err
 		}
 		c.say("\nIf a device shows these digits and is yours: nanobot web approve DIGITS\n")
 	}
+
 	if len(list.Devices) == 0 {
 		return nil
 	}
+
 	t := c.table("ID", "DEVICE", "ADDRESS", "SIGNED IN", "LAST USED")
 	for _, d := range list.Devices {
 		t.row(d.ID, d.Name, d.Address, d.Created.Local().Format(time.DateTime), d.Seen.Local().Format(time.DateTime))

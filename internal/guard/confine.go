@@ -54,6 +54,7 @@ func newConfiner(o Options, p *places, t *tracker) *confiner {
 		seal:      seal{workspace: o.Workspace},
 		programs:  newPrograms(o, p),
 	}
+
 	c.box = lazyBox(c.policy.Sandbox, o.Log)
 	if c.strict = c.box; c.policy.Sandbox == sandbox.None {
 		c.strict = lazyBox(sandbox.Auto, o.Log)
@@ -90,6 +91,7 @@ func (f *confiner) confine(c tool.Call, cmd *exec.Cmd, readable ...string) (shel
 	if err := f.mounted(box); err != nil {
 		return shell.Confined{}, err
 	}
+
 	p := sandbox.Profile{
 		Workspace: f.places.workspace,
 		ReadOnly:  slices.Concat(f.policy.Exec.ReadOnly, f.fixed, readable),
@@ -108,9 +110,11 @@ func (f *confiner) cover(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 	if err != nil {
 		return shell.Confined{}, err
 	}
+
 	if f.tracker.readsOutside(c) {
 		neutralGit(cmd)
 	}
+
 	release, err := f.coverWith(cmd, nil)
 	if err != nil {
 		w.end()
@@ -128,10 +132,12 @@ func (f *confiner) confineTo(c tool.Call, cmd *exec.Cmd) (shell.Confined, error)
 	if home, err := os.UserHomeDir(); c.Project.Started && err == nil && diskio.Within(resolved(home), c.Project.Dir) {
 		return f.confineHome(c, cmd)
 	}
+
 	box, err := f.strict(context.Background()) // as in confine
 	if err != nil {
 		return shell.Confined{}, fmt.Errorf("this chat is kept inside the folder %s, and nothing here can keep commands there: %w", c.Project.Dir, err)
 	}
+
 	p, err := f.only(box, c)
 	if err != nil {
 		return shell.Confined{}, err
@@ -147,6 +153,7 @@ func (f *confiner) confineHome(c tool.Call, cmd *exec.Cmd) (shell.Confined, erro
 	if err != nil {
 		return shell.Confined{}, err
 	}
+
 	c.Tainted = c.Tainted || rec.Example(c.Project.Dir) != "" // it can read that file
 	// A folder around the workspace cannot be granted, but what is in it can.
 	home := c.Project.Dir
@@ -154,12 +161,14 @@ func (f *confiner) confineHome(c tool.Call, cmd *exec.Cmd) (shell.Confined, erro
 	if err != nil {
 		return shell.Confined{}, err
 	}
+
 	var readable []string
 	for _, e := range entries[:min(len(entries), maxHome)] {
 		if path := filepath.Join(home, e.Name()); !diskio.Within(resolved(f.places.workspace), path) {
 			readable = append(readable, path)
 		}
 	}
+
 	c.Project = tool.Project{}
 	return f.confine(c, cmd, readable...)
 }
@@ -175,6 +184,7 @@ func (f *confiner) only(box *sandbox.Box, c tool.Call) (sandbox.Profile, error) 
 	if err := f.mounted(box); err != nil {
 		return sandbox.Profile{}, err
 	}
+
 	spaces := []string{f.places.workspace, house(f.tracker.jail, f.places.workspace)}
 	p := sandbox.Profile{
 		Workspace: dir,
@@ -186,22 +196,26 @@ func (f *confiner) only(box *sandbox.Box, c tool.Call) (sandbox.Profile, error) 
 	if c.Project.Started && diskio.Within(spaces[1], dir) { // it has rules and records of its own
 		p.Protected = append(p.Protected, spaces[1])
 	}
+
 	for _, path := range slices.Concat(f.policy.Exec.ReadOnly, f.policy.Exec.ReadWrite) {
 		target, err := filepath.EvalSymlinks(path)
 		if err == nil && !slices.ContainsFunc(spaces, func(ws string) bool { return diskio.Within(target, ws) || diskio.Within(ws, target) }) {
 			p.ReadOnly = append(p.ReadOnly, target)
 		}
 	}
+
 	for _, path := range f.fixed {
 		if path = resolved(path); diskio.Within(path, dir) {
 			p.ReadOnly = append(p.ReadOnly, path)
 		}
 	}
+
 	for _, name := range besides(c) {
 		if path := filepath.Join(spaces[1], name); !diskio.Within(path, dir) {
 			p.ReadOnly = append(p.ReadOnly, path)
 		}
 	}
+
 	if runtime.GOOS == "linux" && !box.Level().MountNS && slices.ContainsFunc(p.Protected, func(path string) bool { return diskio.Within(path, dir) }) {
 		return p, errors.New("commands do not run in this chat: the sandbox of this machine cannot hide the protected files that are in its folder")
 	}
@@ -222,6 +236,7 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 	if err != nil {
 		return shell.Confined{}, err
 	}
+
 	release := []func(){}
 	held := func() shell.Confined { return w.confined(release...) }
 	defer func() {
@@ -244,25 +259,30 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 		share, over := f.keepShare(c, e.folder)
 		paths, above = append(paths, share...), over
 	}
+
 	if err := f.shelve(cmd, &p, w.why != ""); err != nil {
 		return shell.Confined{}, err
 	}
+
 	asked := c
 	asked.Tainted = w.why != "" // what it may send is counted
 	out, err := connect(e.box, &p, func() (*line, error) { return f.proxy.serve(asked, w.connections) })
 	if err != nil {
 		return shell.Confined{}, err
 	}
+
 	release = append(release, out.stop)
 	used := func() bool { return out.used().Requests > 0 }
 	w.used.Store(&used)
 	w.counting(out.taint)
+
 	if c.Project.Started && diskio.Within(resolved(f.places.workspace), c.Project.Dir) { // it is hidden, and nothing can be mounted there
 		inside := func(path string) bool {
 			return diskio.Within(path, f.places.workspace) || diskio.Within(path, resolved(f.places.workspace))
 		}
 		paths, p.ReadOnly = slices.DeleteFunc(paths, inside), slices.DeleteFunc(slices.Clone(p.ReadOnly), inside)
 	}
+
 	p.ReadOnly = f.visible(append(slices.Clip(p.ReadOnly), paths...), p.Protected)
 	p.ReadWrite = append(slices.Clip(p.ReadWrite), f.visible(append(pins(paths), above...), p.Protected)...)
 
@@ -270,6 +290,7 @@ func (f *confiner) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Con
 	if err != nil {
 		return shell.Confined{}, err
 	}
+
 	release = append([]func(){cleanup}, release...)
 	confined := held()
 	confined.Brief = !e.box.Level().Freeze
@@ -302,9 +323,11 @@ func (f *confiner) shelve(cmd *exec.Cmd, p *sandbox.Profile, contained bool) err
 		p.ReadOnly = append(p.ReadOnly, f.places.media)
 		cache += "-outside"
 	}
+
 	if err := diskio.MkdirAll(cache, 0o700); err != nil {
 		return fmt.Errorf("make the cache of commands: %w", err)
 	}
+
 	p.ReadWrite = append(p.ReadWrite, cache)
 	for name, dir := range map[string]string{
 		"XDG_CACHE_HOME": "xdg", "GOCACHE": "go-build", "GOMODCACHE": "go-mod", "GOPATH": "go", "CARGO_HOME": "cargo",
@@ -345,6 +368,7 @@ func (f *confiner) mounted(box *sandbox.Box) error {
 	if runtime.GOOS != "linux" || box.Level().MountNS {
 		return nil
 	}
+
 	ws := resolved(f.places.workspace)
 	for _, at := range diskio.ShownAt(f.copies(), ws) {
 		if diskio.Within(at, ws) {

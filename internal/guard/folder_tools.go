@@ -34,17 +34,21 @@ type projectKey struct {
 func (x *folderTools) of(c tool.Call) (*view, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+
 	key := projectKey{Project: c.Project}
 	if c.Project.Only {
 		key.session = c.SessionKey
 	}
+
 	whole := x.g.jail
 	if v := x.seen[key]; v != nil && whole.Holds(v.jail) {
 		return v, nil
 	}
+
 	if x.seen == nil || len(x.seen) >= maxOpen {
 		x.seen = map[projectKey]*view{} // a call that still uses one keeps it open
 	}
+
 	delete(x.seen, key)
 	jail, err := whole.At(diskio.Base{
 		Dir:       c.Project.Dir,
@@ -57,10 +61,12 @@ func (x *folderTools) of(c tool.Call) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder %s of this chat cannot be used now: %w", c.Project.Dir, err)
 	}
+
 	records := []func() (*origin.Store, error){x.g.tracker.origins.in(c.Project.Dir)}
 	if c.Project.Started {
 		records = append(records, x.g.tracker.origins.in(""))
 	}
+
 	v := &view{jail: jail, files: x.g.viewTools(jail, x.g.places.media, records...)}
 	x.seen[key] = v
 	return v, nil

@@ -114,6 +114,7 @@ func New(o Options) (_ *Guard, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace: %w", err)
 	}
+
 	g.scopes = &scopes{jail: g.jail, workspace: o.Workspace, store: o.Scopes}
 
 	records := originsOf(o.Policy.DataDir, o.Workspace, g.places.id, o.Log)
@@ -122,6 +123,7 @@ func New(o Options) (_ *Guard, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("undo: %w", err)
 	}
+
 	g.files = change.NewWriter(o.Workspace, records.in(""))
 
 	g.tracker = &tracker{
@@ -132,6 +134,7 @@ func New(o Options) (_ *Guard, err error) {
 		share:   g.places.share,
 		log:     o.Log,
 	}
+
 	g.confiner = newConfiner(o, g.places, g.tracker)
 
 	if g.policy, err = approve.New(g.approval(g.jail)); err != nil {
@@ -254,15 +257,18 @@ func (g *Guard) Notes() []string {
 	if err := g.tracker.origins.readable(); err != nil {
 		return []string{fmt.Sprintf("The record of files from outside cannot be read: %v. Until it can be, no instructions in files of the workspace are followed.", err)}
 	}
+
 	var names []string
 	for _, name := range datadir.FollowedFiles() {
 		if g.Foreign(filepath.Join(g.o.Workspace, name)) {
 			names = append(names, name)
 		}
 	}
+
 	if own := filepath.Join(g.o.Folder, FolderFile); g.o.Folder != "" && g.Foreign(own) {
 		names = append(names, own)
 	}
+
 	if len(names) == 0 {
 		return nil
 	}
@@ -311,6 +317,7 @@ func (g *Guard) Begin(ctx context.Context, t tool.Tool, c tool.Call) *tool.Resul
 		no := tool.Fail(tool.Internal, "%v", err)
 		return &no
 	}
+
 	defer done()
 
 	policy.Saw(c, c.UserText)
@@ -353,6 +360,7 @@ func (g *Guard) unapproved(c tool.Call, names []string) error {
 	case !c.Tainted: // it is the owner's own change
 		return nil
 	}
+
 	for _, name := range names {
 		path, err := g.jail.Path(c.Project.Path(name))
 		if err == nil && g.policy.Runs(c, path) {
@@ -368,6 +376,7 @@ func (g *Guard) keep(ctx context.Context, t tool.Tool, c tool.Call) {
 	if t.Sink == tool.SinkCommand && c.Scope == "" {
 		g.confiner.prepare(writable)
 	}
+
 	kept, done, err := g.guests.kept(ctx, c)
 	if err == nil {
 		defer done()
@@ -388,6 +397,7 @@ func (g *Guard) End(ctx context.Context, c tool.Call, r tool.Result) {
 		policy.Returned(c)
 		done()
 	}
+
 	if err := g.tracker.wrote(c); err != nil {
 		g.log.ErrorContext(ctx, "record where a file comes from", "tool", c.Name, "turn", c.TurnID, "err", err)
 	}
@@ -397,11 +407,13 @@ func (g *Guard) End(ctx context.Context, c tool.Call, r tool.Result) {
 		g.log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
 		return
 	}
+
 	defer done()
 	edits, err := kept.After(ctx, c)
 	if err != nil {
 		g.log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
 	}
+
 	if len(edits) == 0 || c.Publish == nil {
 		return
 	}

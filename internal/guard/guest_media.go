@@ -20,6 +20,7 @@ func GuestMedia(ctx context.Context, dataDir string, in *bus.Inbound, now time.T
 	if in.Scope == "" || len(in.Media) == 0 {
 		return
 	}
+
 	home := guestFolders(dataDir, bus.Room(in.Route, in.Scope))
 	home.sweepMedia(ctx, now)
 	media := make([]bus.Media, len(in.Media))
@@ -32,6 +33,7 @@ func GuestMedia(ctx context.Context, dataDir string, in *bus.Inbound, now time.T
 		}
 		media[i].Path = path
 	}
+
 	in.Media = media
 }
 
@@ -50,10 +52,12 @@ func (g guestHome) takeMedia(path string) (string, error) {
 	if os.Link(path, to) == nil { // the channel may still show it
 		return to, nil
 	}
+
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("copy what was sent: %w", err)
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	return to, diskio.CopyFile(to, f, 0o600)
 }

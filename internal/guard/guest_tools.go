@@ -37,17 +37,21 @@ func (x *guestTools) of(ctx context.Context, c tool.Call) (v *view, done func(),
 func (x *guestTools) room(ctx context.Context, room, session string) (v *view, done func(), err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+
 	if v = x.rooms[room]; v == nil {
 		x.makeRoom()
 		if v, err = x.open(room); err != nil {
 			return nil, nil, err
 		}
+
 		if x.rooms == nil {
 			x.rooms = map[string]*view{}
 		}
+
 		x.rooms[room] = v
 		v.sweepMedia(ctx, x.now())
 	}
+
 	v.using++
 	v.used = x.now()
 	v.sessions[session] = true
@@ -71,15 +75,18 @@ func (x *guestTools) makeRoom() {
 	if len(x.rooms) < maxOpen {
 		return
 	}
+
 	oldest := ""
 	for name, v := range x.rooms {
 		if v.using == 0 && !v.running() && (oldest == "" || v.used.Before(x.rooms[oldest].used)) {
 			oldest = name
 		}
 	}
+
 	if oldest == "" {
 		return
 	}
+
 	if err := x.rooms[oldest].close(); err != nil {
 		x.g.log.Warn("close the workspace of a chat", "err", err)
 	}
@@ -116,10 +123,12 @@ func (x *guestTools) commands(ctx context.Context, c tool.Call) (map[string]tool
 	if x.g.o.Policy.Sandbox == sandbox.None {
 		return nil, nil, errors.New("commands are not run for guests without a sandbox; an owner can set tools.exec.sandbox to auto")
 	}
+
 	v, done, err := x.of(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if v.shell == nil {
@@ -130,6 +139,7 @@ func (x *guestTools) commands(ctx context.Context, c tool.Call) (map[string]tool
 		}
 		v.shell, v.commands = sh, byName(sh.Tools())
 	}
+
 	return v.commands, done, nil
 }
 

@@ -82,6 +82,7 @@ func guestShare(setting string) string {
 	if setting == "" || !filepath.IsLocal(name) || name == "." {
 		return ""
 	}
+
 	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
 	own := slices.Concat(datadir.FollowedFiles(), datadir.WorkspaceFolders())
 	if slices.ContainsFunc(own, func(own string) bool { return strings.EqualFold(own, top) }) {
@@ -112,6 +113,7 @@ func (x *guestTools) open(room string) (*view, error) {
 	if err := home.make(); err != nil {
 		return nil, err
 	}
+
 	jail, err := diskio.OpenJail(diskio.JailOptions{
 		Workspace: home.workspace,
 		Restrict:  true,
@@ -121,6 +123,7 @@ func (x *guestTools) open(room string) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace of this chat: %w", err)
 	}
+
 	if home.share != "" {
 		jail.Share(x.g.jail, home.share)
 	}
@@ -130,9 +133,11 @@ func (x *guestTools) open(room string) (*view, error) {
 	if err == nil {
 		v.policy, err = approve.New(x.approval(jail))
 	}
+
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the workspace of this chat: %w", err), jail.Close())
 	}
+
 	v.files = x.g.viewTools(jail, home.media)
 	return v, nil
 }
@@ -195,6 +200,7 @@ func (f *confiner) confineGuest(c tool.Call, g guestHome, cmd *exec.Cmd) (held s
 	if err != nil {
 		return held, fmt.Errorf("commands do not run in this chat: nothing here can keep the owner's files from them: %w", err)
 	}
+
 	p, err := f.guestProfile(box, g)
 	if err != nil {
 		return held, err
@@ -202,6 +208,7 @@ func (f *confiner) confineGuest(c tool.Call, g guestHome, cmd *exec.Cmd) (held s
 	if err := g.make(); err != nil { // a person may have removed them
 		return held, err
 	}
+
 	cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }), "HOME="+g.home)
 	neutralGit(cmd) // the shared folder holds repositories of others
 	out, err := connect(box, &p, func() (*line, error) {
@@ -213,6 +220,7 @@ func (f *confiner) confineGuest(c tool.Call, g guestHome, cmd *exec.Cmd) (held s
 	if err != nil {
 		return held, err
 	}
+
 	defer out.attach(&held.Release, &err)
 	held.Brief = !box.Level().Freeze
 	held.Writes = append([]string{p.Workspace}, p.ReadWrite...)
@@ -239,6 +247,7 @@ func (f *confiner) guestProfile(box *sandbox.Box, g guestHome) (sandbox.Profile,
 	case sandbox.Shows(g.root):
 		return p, fmt.Errorf("commands do not run in this chat: the data folder %s lies in a folder of programs, which every command can read", filepath.Dir(filepath.Dir(g.root)))
 	}
+
 	if g.share != "" {
 		p.ReadWrite = append(p.ReadWrite, g.share)
 	}

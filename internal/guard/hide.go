@@ -28,11 +28,13 @@ func (f *confiner) coverWith(cmd *exec.Cmd, named []string) (func(), error) {
 	if err := f.home.moved(); err != nil {
 		return nil, err
 	}
+
 	if cmd.Dir == "" {
 		if cmd.Dir, err = os.Getwd(); err != nil || diskio.Within(cmd.Dir, f.places.data) {
 			cmd.Dir = f.places.workspace
 		}
 	}
+
 	none := sandbox.Limits{Processes: -1, Memory: -1, FileSize: -1, Files: -1, CPU: -1}
 	if most := f.policy.Exec.MaxDisk; most > 0 {
 		none.FileSize = most
@@ -62,15 +64,18 @@ func sessionSockets(getenv func(string) string) []string {
 	if runtime.GOOS != "linux" {
 		return nil
 	}
+
 	var out []string
 	for _, dir := range []string{filepath.Join("/run/user", strconv.Itoa(os.Getuid())), getenv("XDG_RUNTIME_DIR")} {
 		if filepath.IsAbs(dir) {
 			out = append(out, filepath.Join(dir, "bus"), filepath.Join(dir, "systemd"), filepath.Join(dir, "keyring"))
 		}
 	}
+
 	if path, ok := keyring.BusSocket(getenv("DBUS_SESSION_BUS_ADDRESS")); ok {
 		out = append(out, path)
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -81,10 +86,12 @@ func isOurselves(path string) bool {
 	if err != nil {
 		return false
 	}
+
 	one, err := os.Stat(exe)
 	if err != nil {
 		return false
 	}
+
 	two, err := os.Stat(path)
 	return err == nil && os.SameFile(one, two)
 }
@@ -95,17 +102,21 @@ func besideState(data, word string) string {
 	if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
 		word = value
 	}
+
 	if !filepath.IsAbs(word) {
 		return ""
 	}
+
 	rel, err := filepath.Rel(data, filepath.Clean(word))
 	if err != nil || !filepath.IsLocal(rel) || rel == "." {
 		return ""
 	}
+
 	top, _, _ := strings.Cut(rel, string(filepath.Separator))
 	if datadir.Own(top) || slices.Contains(datadir.Closed(), datadir.Name(top)) {
 		return ""
 	}
+
 	dir := filepath.Join(data, top)
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		return ""

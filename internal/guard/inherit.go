@@ -97,6 +97,7 @@ func (a *AllOrigins) Inherit(to *origin.Store, workspace string) error {
 			marks = append(marks, marksIn(workspace, root, names)...)
 		}
 	}
+
 	if len(marks) == 0 {
 		return nil
 	}
@@ -112,6 +113,7 @@ func marksIn(workspace, root string, names []string) []string {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(root, path)
 		}
+
 		switch {
 		case diskio.Within(workspace, path):
 			out = append(out, workspace)
@@ -119,5 +121,6 @@ func marksIn(workspace, root string, names []string) []string {
 			out = append(out, path)
 		}
 	}
+
 	return out
 }

@@ -77,6 +77,7 @@ func newCommandProxy(policy Policy, state store.Store, log *slog.Logger) *comman
 			p.options.Addresses = append(p.options.Addresses, r)
 		}
 	}
+
 	p.policy = reach.New(reach.Options{
 		Any:     policy.Network == sandbox.NetHost,
 		Allowed: hostRules(policy.Exec.AllowedHosts),
@@ -115,19 +116,23 @@ func (p *commandProxy) start() error {
 	if p.proxy != nil {
 		return nil
 	}
+
 	proxy, err := httpsafe.NewProxy(p.options)
 	if err != nil {
 		return err
 	}
+
 	dir, err := os.MkdirTemp("", "nanobot-proxy-") // 0700, and a name short enough for a socket
 	if err != nil {
 		return err
 	}
+
 	certs := append(systemCertificates(), proxy.Certificate()...)
 	if err := os.WriteFile(filepath.Join(dir, certsName), certs, 0o600); err != nil {
 		_ = os.RemoveAll(dir)
 		return err
 	}
+
 	p.proxy, p.dir = proxy, dir
 	return nil
 }
@@ -158,6 +163,7 @@ func (p *commandProxy) serve(c tool.Call, see func(*httpsafe.Access)) (*line, er
 		}
 		return a
 	}
+
 	l, err := p.open(access, func(t httpsafe.Traffic) {
 		if len(t.Refused) > 0 {
 			p.mu.Lock()
@@ -176,9 +182,11 @@ func (p *commandProxy) serve(c tool.Call, see func(*httpsafe.Access)) (*line, er
 func (p *commandProxy) open(access func(ctx context.Context) *httpsafe.Access, over func(httpsafe.Traffic)) (*line, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if err := p.start(); err != nil {
 		return nil, fmt.Errorf("proxy for commands: %w", err)
 	}
+
 	p.last++
 	number := p.last
 	socket := filepath.Join(p.dir, strconv.Itoa(number))
@@ -187,6 +195,7 @@ func (p *commandProxy) open(access func(ctx context.Context) *httpsafe.Access, o
 	if err != nil {
 		return nil, fmt.Errorf("proxy for commands: %w", err)
 	}
+
 	ctx, cancel := context.WithCancel(context.Background()) // it serves until it is stopped
 	a := access(ctx)
 	proxy, done := p.proxy, make(chan struct{})
@@ -202,6 +211,7 @@ func (p *commandProxy) open(access func(ctx context.Context) *httpsafe.Access, o
 		defer p.mu.Unlock()
 		delete(p.lines, number)
 	})
+
 	p.lines[number] = stop
 	return &line{socket: socket, certs: filepath.Join(p.dir, certsName), used: a.Used, taint: func() {}, stop: stop}, nil
 }
@@ -213,6 +223,7 @@ func callKey(c tool.Call) string { return c.SessionKey + "\x00" + c.TurnID + "\x
 func (p *commandProxy) remark(c tool.Call) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	var why []string
 	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool {
 		if r.call != callKey(c) {
@@ -234,10 +245,12 @@ func (p *commandProxy) close() {
 	for _, stop := range p.lines {
 		lines = append(lines, stop)
 	}
+
 	p.mu.Unlock()
 	for _, stop := range lines {
 		stop()
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.proxy != nil {
@@ -256,10 +269,12 @@ func connect(box *sandbox.Box, p *sandbox.Profile, open func() (*line, error)) (
 		p.Network = sandbox.NetNone
 		return off, nil
 	}
+
 	l, err := open()
 	if err != nil {
 		return nil, err
 	}
+
 	p.Network = sandbox.NetProxy
 	p.ProxySocket = l.socket
 	p.ProxyCerts = l.certs

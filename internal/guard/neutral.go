@@ -64,10 +64,12 @@ func (t *tracker) readsOutside(c tool.Call) bool {
 	if c.Tainted {
 		return true
 	}
+
 	rec, err := t.record(c)
 	if err != nil || rec == nil {
 		return true
 	}
+
 	dir := c.Project.Dir
 	if dir == "" {
 		dir = t.jail.Workspace()
@@ -95,6 +97,7 @@ func (f *confiner) keepShare(c tool.Call, folder string) (closed, above []string
 	if err := diskio.MkdirAll(share, 0o700); err != nil {
 		return nil, nil // something else has its name, and guests do not reach it either
 	}
+
 	for dir := filepath.Dir(share); dir != resolved(folder) && diskio.Within(dir, resolved(folder)); dir = filepath.Dir(dir) {
 		above = append(above, dir)
 	}

@@ -39,10 +39,12 @@ type origins struct {
 func (o *origins) of(dir string) (*origin.Store, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+
 	if dir == "" || diskio.Within(dir, o.workspace) || diskio.Within(dir, resolved(o.workspace)) {
 		if o.main != nil {
 			return o.main, nil
 		}
+
 		s, err := origin.Open(origin.Options{
 			Store:  o.state,
 			Name:   o.name,
@@ -51,6 +53,7 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 			Sealed: datadir.FollowedFolders(),
 			Log:    o.log,
 		})
+
 		o.main = s
 		return s, err
 	}
@@ -58,9 +61,11 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 	if s := o.other[dir]; s != nil {
 		return s, nil
 	}
+
 	if o.other == nil || len(o.other) >= maxOpen {
 		o.other = map[string]*origin.Store{}
 	}
+
 	s, err := origin.Open(origin.Options{
 		Store: o.state,
 		Name:  change.FolderName(dir),

@@ -45,18 +45,22 @@ func (t *tracker) outsideOf(c tool.Call, root, command, dir string) []approve.Ou
 	if c.Scope != "" {
 		return nil
 	}
+
 	rec, err := t.origins.of(root)
 	if err != nil || rec == nil {
 		return nil // the command is refused without a record
 	}
+
 	if root == "" {
 		root = t.jail.Workspace()
 	}
+
 	m := &marks{rec: rec, root: resolved(root), always: slices.DeleteFunc([]string{t.media, t.share}, func(p string) bool { return p == "" })}
 	if command == "" {
 		m.open()
 		return m.found
 	}
+
 	m.judge(shell.RunsOf(command, dir), c.Tainted)
 	return m.found
 }
@@ -77,15 +81,19 @@ func (m *marks) judge(r shell.Runs, tainted bool) {
 	if !tainted {
 		files, dirs = slices.Concat(files, r.InlineFiles), slices.Concat(dirs, r.InlineDirs)
 	}
+
 	for _, u := range files {
 		m.path(u)
 	}
+
 	for _, u := range dirs {
 		m.folder(u, false)
 	}
+
 	for _, u := range r.Repos {
 		m.repository(u.Path)
 	}
+
 	if r.Open || m.moved(r, slices.Concat(files, dirs)) {
 		m.open()
 	}
@@ -105,6 +113,7 @@ func (m *marks) add(path string, o approve.Outside) {
 			o.Key, o.Covers = "folder\x00"+whole, "what is in "+quoted(m.name(whole))+" as it is now"
 		}
 	}
+
 	if !m.full() && !slices.Contains(m.found, o) {
 		m.found = append(m.found, o)
 	}
@@ -118,6 +127,7 @@ func (m *marks) state(paths ...string) (string, bool) {
 	if known, ok := m.states[key]; ok {
 		return known, known != ""
 	}
+
 	h, left := sha256.New(), maxState
 	for _, path := range paths {
 		_ = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error { //nolint:gosec // a path of the record
@@ -128,21 +138,25 @@ func (m *marks) state(paths ...string) (string, bool) {
 				_, _ = fmt.Fprintf(h, "%q unreadable\n", path)
 				return nil //nolint:nilerr // a command cannot read it either
 			}
+
 			if e.IsDir() {
 				if e.Name() == gitFolder {
 					return fs.SkipDir
 				}
 				return nil // its files tell
 			}
+
 			info, err := e.Info()
 			if err != nil {
 				return nil //nolint:nilerr // it is gone
 			}
+
 			_, _ = fmt.Fprintf(h, "%q %v %d %d %d\n",
 				path, info.Mode(), info.Size(), info.ModTime().UnixNano(), origin.Changed(path).UnixNano())
 			return nil
 		})
 	}
+
 	sum := ""
 	if left >= 0 {
 		sum = hex.EncodeToString(h.Sum(nil))
@@ -150,6 +164,7 @@ func (m *marks) state(paths ...string) (string, bool) {
 	if m.states == nil {
 		m.states = map[string]string{}
 	}
+
 	m.states[key] = sum
 	return sum, sum != ""
 }
@@ -187,6 +202,7 @@ func (m *marks) path(u shell.Use) {
 			m.folder(shell.Use{Path: path, Program: u.Program}, true)
 			continue
 		}
+
 		if m.foreign(path) {
 			m.file(path)
 		}
@@ -221,12 +237,14 @@ func (m *marks) folder(u shell.Use, deep bool) {
 		m.add(dir, approve.Outside{})
 		return
 	}
+
 	held := m.rec.Held(dir, deep, maxHeld)
 	o := approve.Outside{At: dir}
 	if state, ok := m.state(held...); ok && len(held) < maxHeld {
 		o.State = state
 		o.Key, o.Covers = "dir\x00"+dir+"\x00"+u.Program, quoted(u.Program)+" in "+quoted(m.name(dir))+" as it is now"
 	}
+
 	for _, path := range held[:min(len(held), maxOutside)] {
 		m.add(path, o)
 	}
@@ -240,6 +258,7 @@ func (m *marks) repository(dir string) {
 		if bareRepository(dir) {
 			m.gitDir(dir)
 		}
+
 		at := filepath.Join(dir, ".git")
 		info, err := os.Lstat(at)
 		switch {
@@ -250,6 +269,7 @@ func (m *marks) repository(dir string) {
 			m.path(shell.Use{Path: at, Program: "git"})
 			m.gitDir(linkedGitDir(at))
 		}
+
 		if dir == filepath.Dir(dir) {
 			return
 		}
@@ -266,6 +286,7 @@ func (m *marks) gitDir(at string) {
 			m.gitSettings(inner)
 		}
 	}
+
 	// A worktree has its settings in the folder that commondir names.
 	if b, err := os.ReadFile(filepath.Join(at, "commondir")); err == nil {
 		if common := strings.TrimSpace(string(b)); common != "" {
@@ -284,6 +305,7 @@ func (m *marks) gitSettings(at string) {
 			m.file(path)
 		}
 	}
+
 	hooks := resolved(filepath.Join(at, "hooks"))
 	found := m.rec.Held(hooks, false, maxWatchedHooks)
 	if m.recorded(hooks) && m.whole(hooks) != "" { // such as the shared folder, which has no record
@@ -293,6 +315,7 @@ func (m *marks) gitSettings(at string) {
 			found = append(found, filepath.Join(hooks, e.Name()))
 		}
 	}
+
 	for _, path := range found {
 		if !strings.HasSuffix(path, ".sample") {
 			m.file(path)
@@ -350,11 +373,13 @@ func plainGitConfig(path string) bool {
 	if err != nil {
 		return false
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 	b, err := tree.ReadFile(filepath.Base(path), 64<<10)
 	if err != nil || strings.Contains(string(b), "\\\n") {
 		return false
 	}
+
 	section := ""
 	for line := range strings.Lines(strings.ToLower(string(b))) {
 		line = strings.TrimSpace(line)
@@ -366,6 +391,7 @@ func plainGitConfig(path string) bool {
 				return false
 			}
 			section, _, _ = strings.Cut(head, " ")
+
 		default:
 			switch section + "." + strings.TrimSpace(name) {
 			case "core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates", "core.ignorecase", "core.precomposeunicode", "core.symlinks",
@@ -375,6 +401,7 @@ func plainGitConfig(path string) bool {
 			}
 		}
 	}
+
 	return true
 }
 
@@ -387,6 +414,7 @@ func (m *marks) moved(r shell.Runs, uses []shell.Use) bool {
 	if !runs || r.Fetched {
 		return runs
 	}
+
 	probe := &marks{rec: m.rec, root: m.root, always: m.always}
 	for _, u := range r.Sources {
 		probe.path(u)
@@ -405,10 +433,12 @@ func (m *marks) open() {
 			names = []string{filepath.Join(m.root, example)}
 		}
 	}
+
 	state, _ := m.state(names...)
 	if len(names) == maxHeld {
 		state = ""
 	}
+
 	for _, path := range names[:min(len(names), maxOutside)] {
 		m.found = append(m.found, approve.Outside{Name: m.name(path), State: state})
 	}

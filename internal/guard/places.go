@@ -41,6 +41,7 @@ func placesOf(o Options) *places {
 		media:     datadir.Media.In(o.Policy.DataDir),
 		share:     shareOf(o.Policy.GuestShare, o.Workspace),
 	}
+
 	p.deny, p.denyWrite = p.protectedPaths()
 	return p
 }
@@ -65,9 +66,11 @@ func (g *Guard) RemoveResults(session string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	for _, room := range guests {
 		folders = append(folders, guestFolders(g.places.data, room.Name()).results)
 	}
+
 	var errs []error
 	for _, folder := range folders {
 		errs = append(errs, os.RemoveAll(filepath.Join(folder, name)))
@@ -115,10 +118,12 @@ func (p *places) protectedPaths() (deny, denyWrite []string) {
 	if err == nil {
 		deny, denyWrite = diskio.HomeProtected(home)
 	}
+
 	data := p.data
 	if p.ownFolder(home) {
 		deny = append(deny, data)
 	}
+
 	deny = append(deny, p.config)
 	for _, name := range datadir.Closed() {
 		deny = append(deny, name.In(data))
@@ -129,9 +134,11 @@ func (p *places) protectedPaths() (deny, denyWrite []string) {
 	if exe, err := os.Executable(); err == nil {
 		denyWrite = append(denyWrite, exe)
 	}
+
 	for _, name := range datadir.Kept() {
 		denyWrite = append(denyWrite, name.In(p.workspace))
 	}
+
 	denyWrite = append(denyWrite, filepath.Join(p.workspace, ".git", "hooks"))
 
 	around := func(path string) bool { return path != data && diskio.Within(p.workspace, path) }

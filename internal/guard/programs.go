@@ -71,11 +71,13 @@ func (p *programs) loaded() *found {
 				p.log.Warn("keep the PATH of the login shell", "err", err)
 			}
 		}
+
 		f := &found{path: p.folders(vars["PATH"])}
 		g := granter{p: p, seen: map[string]bool{}}
 		for _, dir := range f.path {
 			g.folder(dir)
 		}
+
 		f.vars = g.managers(f.path, vars)
 		f.grants = g.out
 		p.read.Store(f)
@@ -91,10 +93,12 @@ func (p *programs) login() (map[string]string, error) {
 	if slices.ContainsFunc(p.apart, func(dir string) bool { return diskio.Within(resolved(p.home), dir) }) {
 		return nil, errors.New("commands can write to the home folder, so its start-up files are not run")
 	}
+
 	dir, err := os.MkdirTemp("", "nanobot-login-")
 	if err != nil {
 		return nil, err
 	}
+
 	defer os.RemoveAll(dir) //nolint:errcheck // an empty folder
 	o := shell.Login{Home: p.home, Dir: dir, Environ: p.env}
 	if p.confine != nil {
@@ -150,10 +154,12 @@ func (p *programs) Elsewhere(name string) string {
 	if at, err := p.search(name); err == nil {
 		return fmt.Sprintf("[%s is %s on this machine, but something that it needs is missing inside the sandbox. The user can open its folder: tools.exec.sandboxRoBinds.]", name, at)
 	}
+
 	all := filepath.SplitList(p.getenv("PATH"))
 	if p.home != "" {
 		all = append(all, filepath.Join(p.home, ".local", "bin"), filepath.Join(p.home, "bin"))
 	}
+
 	at, err := lookIn(all, name, nil)
 	if err != nil {
 		return ""
@@ -180,8 +186,10 @@ func (p *programs) search(name string) (string, error) {
 				path = known.Path
 			}
 		}
+
 		middle, usable = withSystem(path), p.usable
 	}
+
 	at, err := lookIn(filepath.SplitList(p.exec.PathPrepend), name, nil)
 	if err != nil {
 		at, err = lookIn(middle, name, usable)
@@ -241,6 +249,7 @@ func newPrograms(o Options, places *places) *programs {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
+
 	for _, dir := range append([]string{places.workspace, o.Policy.DataDir}, cfg.ReadWrite...) {
 		p.apart = append(p.apart, resolved(dir))
 	}
@@ -295,6 +304,7 @@ func (g *granter) folder(dir string) {
 	if err != nil || g.seen[target] || sandbox.Shows(dir) || g.p.wide(target) {
 		return
 	}
+
 	g.seen[target] = true
 	g.add(dir)
 	if prefix := filepath.Dir(target); isBin(target) && prefix != resolved(g.p.home) {
@@ -302,10 +312,12 @@ func (g *granter) folder(dir string) {
 			g.add(filepath.Join(prefix, name))
 		}
 	}
+
 	entries, err := os.ReadDir(target)
 	if err != nil {
 		return
 	}
+
 	for _, e := range entries[:min(len(entries), maxEntries)] {
 		at := filepath.Join(target, e.Name())
 		program := at
@@ -318,6 +330,7 @@ func (g *granter) folder(dir string) {
 			}
 			g.program(program)
 		}
+
 		if at = interpreter(program); at != "" {
 			g.program(at)
 		}
@@ -333,6 +346,7 @@ func (g *granter) program(at string) {
 	if at == "" || g.seen[at] || len(g.out) >= maxGrants {
 		return
 	}
+
 	g.seen[at] = true
 	const packages = "/node_modules/"
 	switch i := strings.Index(at, packages); {
@@ -343,6 +357,7 @@ func (g *granter) program(at string) {
 		if target, err := filepath.EvalSymlinks(at); err == nil && target != at {
 			g.program(target)
 		}
+
 	default:
 		g.add(at)
 	}
@@ -354,10 +369,12 @@ func interpreter(path string) string {
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
 		return ""
 	}
+
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
+
 	defer f.Close() //nolint:errcheck // opened for reading
 	line, _ := bufio.NewReaderSize(f, 512).ReadSlice('\n')
 	words := strings.Fields(strings.TrimPrefix(string(line), "#!"))
@@ -396,15 +413,18 @@ func (g *granter) managers(path []string, vars map[string]string) []string {
 		if !filepath.IsAbs(root) {
 			root = filepath.Join(g.p.home, filepath.FromSlash(m.root))
 		}
+
 		on := filepath.Join(g.p.home, filepath.FromSlash(m.on))
 		if st, err := os.Stat(root); g.p.home == "" || !slices.Contains(path, on) || err != nil || !st.IsDir() {
 			continue
 		}
+
 		for part := range strings.FieldsSeq(m.parts) {
 			g.add(filepath.Join(root, part))
 		}
 		out = append(out, m.variable+"="+root)
 	}
+
 	if g.p.home != "" && slices.ContainsFunc(out, func(kv string) bool { return strings.HasPrefix(kv, "ASDF_") }) {
 		g.add(filepath.Join(g.p.home, ".tool-versions"))
 	}

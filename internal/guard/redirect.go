@@ -19,15 +19,18 @@ func (t *tracker) redirected(c tool.Call, names []string) error {
 	if c.Scope != "" {
 		return nil
 	}
+
 	for _, name := range names {
 		at := c.Project.Path(name)
 		if !filepath.IsAbs(at) {
 			at = filepath.Join(t.jail.Workspace(), at)
 		}
+
 		path, err := t.jail.Path(c.Project.Path(name))
 		if err != nil || !t.instructs(c, path) {
 			continue // the tool refuses it, or it is not followed as instructions
 		}
+
 		link, err := t.foreignLink(c, filepath.Clean(at), 0)
 		if err != nil {
 			return fmt.Errorf("%s was not written: where a link on the way comes from is not known: %w", name, err)
@@ -37,6 +40,7 @@ func (t *tracker) redirected(c tool.Call, names []string) error {
 				"Name the file itself if you mean it, or remove the link", name, link)
 		}
 	}
+
 	return nil
 }
 
@@ -75,6 +79,7 @@ func (t *tracker) foreignLink(c tool.Call, path string, depth int) (string, erro
 		if info.Mode()&fs.ModeSymlink == 0 {
 			continue
 		}
+
 		if t.knows(c, at) {
 			rec, err := t.recordAt(c, at)
 			if err != nil {
@@ -84,15 +89,18 @@ func (t *tracker) foreignLink(c tool.Call, path string, depth int) (string, erro
 				return at, nil
 			}
 		}
+
 		target, err := os.Readlink(at)
 		if err != nil || depth >= maxLinks {
 			return at, err
 		}
+
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(at), target)
 		}
 		return t.foreignLink(c, filepath.Join(append([]string{target}, parts[i+1:]...)...), depth+1)
 	}
+
 	return "", nil
 }
 

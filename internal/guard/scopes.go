@@ -52,6 +52,7 @@ func (s *scopes) set(ctx context.Context, key string, want Scope, remote bool) (
 	if err != nil {
 		return was, err
 	}
+
 	now, err := s.choose(was, want, remote)
 	if err != nil {
 		return was, err
@@ -59,10 +60,12 @@ func (s *scopes) set(ctx context.Context, key string, want Scope, remote bool) (
 	if now == was {
 		return now, nil // clients say it with every message
 	}
+
 	chosen := &now
 	if now == s.house() {
 		chosen = nil // nothing is kept for what every chat begins with
 	}
+
 	if err := s.store.SetScope(ctx, key, chosen); err != nil {
 		return was, fmt.Errorf("the folder cannot be kept: %w", err)
 	}
@@ -100,6 +103,7 @@ func (s *scopes) start(path string) (Scope, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil && target == home.Path {
 		return Scope{}, nil
 	}
+
 	dir, err := s.folder(path)
 	if err != nil {
 		return Scope{}, err
@@ -119,18 +123,22 @@ func (s *scopes) choose(was, want Scope, remote bool) (Scope, error) {
 	default:
 		return was, fmt.Errorf("access_mode %q is unknown: it is full or restricted", want.Mode)
 	}
+
 	if want.Path == "" {
 		want.Path = was.Path
 	}
+
 	if remote {
 		if err := s.narrower(was, want); err != nil {
 			return was, err
 		}
 	}
+
 	dir, err := s.folder(want.Path)
 	if err != nil {
 		return was, err
 	}
+
 	want.Path = dir
 	if remote { // also where links lead to
 		return want, s.narrower(was, want)
@@ -143,15 +151,18 @@ func (s *scopes) narrower(was, want Scope) error {
 	if want.Mode != AccessRestricted && want.Mode != was.Mode {
 		return errors.New("from another machine, or without the token, the access of a chat can only be made narrower; ask for restricted, or change it on the machine itself")
 	}
+
 	path, err := s.jail.Path(want.Path)
 	if err != nil {
 		return err
 	}
+
 	home := s.house()
 	inside := diskio.Within(path, was.Path)
 	if was.Mode == AccessFull {
 		inside = inside || diskio.Within(path, home.Path) || diskio.Within(path, s.workspace)
 	}
+
 	if !inside {
 		return fmt.Errorf("from another machine, or without the token, a chat can only be moved to a folder inside %s", was.Path)
 	}
@@ -174,12 +185,14 @@ func (s *scopes) folder(path string) (string, error) {
 	default:
 		return "", err
 	}
+
 	switch {
 	case dir == filepath.VolumeName(dir)+string(filepath.Separator):
 		return "", errors.New("a chat cannot work in the whole disk; name a folder")
 	case strings.ContainsFunc(dir, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return "", fmt.Errorf("the name of the folder %q contains a control character; rename it first", dir)
 	}
+
 	// What the agent itself follows or keeps is not a place to work in.
 	home := s.house().Path
 	for _, name := range datadir.WorkspaceFolders() {

@@ -39,10 +39,12 @@ func (s *seal) followed(dir string) (paths []string, unsealed bool) {
 	if !diskio.Within(s.workspace, dir) && !diskio.Within(resolved(s.workspace), dir) {
 		return nil, false
 	}
+
 	tree, err := diskio.OpenTree(s.workspace)
 	if err != nil {
 		return nil, true
 	}
+
 	defer tree.Close() //nolint:errcheck // only folders were made through it
 
 	for _, name := range datadir.FollowedFiles() {
@@ -50,6 +52,7 @@ func (s *seal) followed(dir string) (paths []string, unsealed bool) {
 			paths = append(paths, filepath.Join(s.workspace, filepath.FromSlash(name)))
 		}
 	}
+
 	for _, name := range datadir.FollowedFolders() {
 		if tree.MkdirAll(name, 0o700) != nil { // something else is there, or a link
 			unsealed = true
@@ -57,6 +60,7 @@ func (s *seal) followed(dir string) (paths []string, unsealed bool) {
 		}
 		paths = append(paths, filepath.Join(s.workspace, filepath.FromSlash(name)))
 	}
+
 	return paths, unsealed
 }
 
@@ -67,6 +71,7 @@ func (s *seal) followed(dir string) (paths []string, unsealed bool) {
 func (s *seal) repositories(dir string) (paths []string, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	s.running++
 	done = sync.OnceFunc(func() {
 		s.mu.Lock()
@@ -78,11 +83,13 @@ func (s *seal) repositories(dir string) (paths []string, done func()) {
 	if err != nil {
 		return nil, done // the command cannot work there either
 	}
+
 	defer tree.Close() //nolint:errcheck // only folders were made through it
 	found := repositories(tree)
 	if info, err := tree.Lstat(".git"); err == nil && info.IsDir() {
 		found = append(found, ".git")
 	}
+
 	for _, repository := range found {
 		hooks := path.Join(repository, "hooks")
 		if tree.Mkdir(hooks, 0o700) == nil {
@@ -102,6 +109,7 @@ func (s *seal) end() {
 	if s.running--; s.running > 0 {
 		return
 	}
+
 	for _, m := range s.made {
 		if tree, err := diskio.OpenTreeAt(m.base); err == nil {
 			if info, err := tree.Lstat(m.name); err == nil && info.IsDir() {
@@ -110,6 +118,7 @@ func (s *seal) end() {
 			_ = tree.Close()
 		}
 	}
+
 	s.made = nil
 }
 
@@ -134,6 +143,7 @@ func repositories(tree *diskio.Tree) []string {
 			if left--; left < 0 {
 				return out
 			}
+
 			list, _ := tree.ReadDir(dir) // what cannot be read here cannot be reached by the command
 			for _, e := range list {
 				switch name := path.Join(dir, e.Name()); {
@@ -147,8 +157,10 @@ func repositories(tree *diskio.Tree) []string {
 				}
 			}
 		}
+
 		level = next
 	}
+
 	return out
 }
 

@@ -37,6 +37,7 @@ func OpenServers(ctx context.Context, o Options) (s Servers, stop func()) {
 		})
 		return func(context.Context) (*sandbox.Box, error) { return once() }
 	}
+
 	f.box, f.covers = open(f.policy.Sandbox), open(sandbox.Hide)
 	return f.servers(), f.proxy.close
 }
@@ -57,6 +58,7 @@ func (f *confiner) spawn(server mcp.Server, cmd *exec.Cmd) (done func(), err err
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec.sandbox %q cannot be used here: %w", f.policy.Sandbox, err)
 	}
+
 	p := sandbox.Profile{
 		Workspace: f.places.workspace,
 		ReadOnly:  append(slices.Concat(f.policy.Exec.ReadOnly, f.fixed), f.places.media),
@@ -76,6 +78,7 @@ func (f *confiner) spawn(server mcp.Server, cmd *exec.Cmd) (done func(), err err
 	if err != nil {
 		return nil, err
 	}
+
 	defer out.attach(&done, &err)
 	return box.Wrap(cmd, p)
 }
@@ -86,6 +89,7 @@ func (f *confiner) coverServer(_ mcp.Server, cmd *exec.Cmd) (func(), error) {
 	if isOurselves(cmd.Path) {
 		return func() {}, nil // the owner made nanobot a server of nanobot
 	}
+
 	var named []string
 	for _, word := range append([]string{cmd.Path, cmd.Dir}, cmd.Args...) {
 		if dir := besideState(f.places.data, word); dir != "" {

@@ -70,10 +70,12 @@ func (g *Guard) CommandTools() ([]tool.Tool, error) {
 	if runtime.GOOS != "windows" { // there is one PATH for all programs
 		o.Programs = g.confiner.programs
 	}
+
 	sh, err := shell.New(o)
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)
 	}
+
 	g.commands = sh
 	return perCall(sh.Tools(), g.guests.commands), nil
 }
@@ -113,6 +115,7 @@ func (g *Guard) UserShell() func(ctx context.Context, c tool.Call, command strin
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		c.Name, c.Input = t.Name, input
 		g.keep(ctx, t, c)
 		res, err := tool.Execute(ctx, t, c, g.log)
@@ -161,10 +164,12 @@ func (g *Guard) keepMedia(ctx context.Context, jail *diskio.Jail, path string) (
 	if err != nil {
 		return bus.Media{}, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	if path, err = jail.Path(path); err != nil || diskio.Within(path, g.places.media) {
 		return openMedia(jail, path)
 	}
+
 	name := filepath.Base(path)
 	store := media.Store{Dir: filepath.Join(g.places.media, SentFiles), Max: maxSent}
 	kept, err := store.Save(ctx, name, f)
@@ -180,6 +185,7 @@ func openMedia(jail *diskio.Jail, path string) (bus.Media, error) {
 	if err != nil {
 		return bus.Media{}, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	info, err := f.Stat()
 	if err != nil {
@@ -211,9 +217,11 @@ func (g *Guard) fileTools(jail *diskio.Jail, records ...func() (*origin.Store, e
 	if share := g.places.share; share != "" {
 		outside = append(outside, share)
 	}
+
 	for _, dir := range slices.Clone(outside) {
 		outside = append(outside, resolved(dir))
 	}
+
 	marked := func(says func(*origin.Store) bool) bool {
 		return slices.ContainsFunc(records, func(open func() (*origin.Store, error)) bool {
 			rec, err := open()
@@ -271,6 +279,7 @@ func perCall(list []tool.Tool, find func(ctx context.Context, c tool.Call) (map[
 			if theirs == nil {
 				return own(ctx, c)
 			}
+
 			defer done()
 			t, ok := theirs[name]
 			if !ok {
@@ -279,6 +288,7 @@ func perCall(list []tool.Tool, find func(ctx context.Context, c tool.Call) (map[
 			return t.Run(ctx, c)
 		}
 	}
+
 	return out
 }
 

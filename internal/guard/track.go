@@ -77,10 +77,12 @@ func (t *tracker) sights(c tool.Call) ([]sight, error) {
 	if c.Scope != "" {
 		return nil, nil
 	}
+
 	main, err := t.origins.of("")
 	if err != nil {
 		return nil, err
 	}
+
 	workspace, dir := t.jail.Workspace(), c.Project.Dir
 	if dir == "" || diskio.Within(dir, workspace) || diskio.Within(dir, resolved(workspace)) {
 		if dir == "" || !c.Project.Only && !c.Project.Started {
@@ -93,6 +95,7 @@ func (t *tracker) sights(c tool.Call) ([]sight, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	switch {
 	case c.Project.Started && t.posture.Sandbox == sandbox.None: // nothing keeps it from the workspace
 		return []sight{{rec: own, dir: dir}, {rec: main, dir: workspace}}, nil
@@ -183,6 +186,7 @@ func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
 	} else {
 		w.folder = t.jail.Workspace()
 	}
+
 	for _, name := range w.follows {
 		if w.folder == "" {
 			break
@@ -196,14 +200,17 @@ func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
 		if at.cache && w.why != "" {
 			continue
 		}
+
 		window, err := at.rec.Begin(origin.Running{Unsealed: !seals, Outside: w.brought, Dir: at.dir, Flipped: w.flipped})
 		if err != nil {
 			w.end()
 			w.close()
 			return nil, fmt.Errorf("a command does not run without a record of what it brings in: %w", err)
 		}
+
 		w.windows = append(w.windows, window)
 	}
+
 	if w.why == "" {
 		w.why = t.readable(sights)
 	}
@@ -246,12 +253,14 @@ func (w *watch) outside() bool {
 	if w.brought() {
 		return true
 	}
+
 	for _, window := range w.windows {
 		if window.Outside() {
 			w.flipped()
 			return true
 		}
 	}
+
 	if w.shared.isOutside() {
 		w.taint()
 		return true
@@ -281,6 +290,7 @@ func (w *watch) connections(a *httpsafe.Access) {
 				w.flipped()
 			}
 		}
+
 		reach, err := decide(ctx, r)
 		if err == nil {
 			w.record()
@@ -317,6 +327,7 @@ func (w *watch) settle() {
 	if len(w.windows) == 0 {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime) // the turn may be over
 	defer cancel()
 	outside := w.outside()
@@ -330,10 +341,12 @@ func (w *watch) settle() {
 		default:
 			err = window.Clean()
 		}
+
 		if err != nil {
 			w.log.Error("record what a command wrote; its window stays open", "err", err)
 		}
 	}
+
 	w.setAside()
 }
 
@@ -364,10 +377,12 @@ func (w *watch) setAside() {
 		if _, err := os.Lstat(path); err != nil || !w.rec.Foreign(path) {
 			continue
 		}
+
 		tree, err := diskio.OpenTree(w.folder)
 		if err == nil {
 			err = errors.Join(tree.Rename(name, name+".from-command"), w.rec.Mark(path+".from-command"), tree.Close())
 		}
+
 		if err != nil {
 			w.log.Error("a command made a file that the agent would follow; it is not followed", "file", name, "err", err)
 			continue
@@ -413,10 +428,12 @@ func (t *tracker) writes(c tool.Call, names []string) error {
 		if err != nil {
 			continue // the tool refuses it
 		}
+
 		rec, err := t.recordAt(c, path)
 		if err != nil {
 			return err
 		}
+
 		p.paths = append(p.paths, path)
 		if c.Name != "write_file" && rec.Foreign(path) {
 			editsForeign = true // what the edit leaves in place came from outside
@@ -430,10 +447,12 @@ func (t *tracker) writes(c tool.Call, names []string) error {
 	case c.Tainted && !editsForeign: // the owner was asked, and saw every word that is written
 		p.approved = true
 	}
+
 	t.writing.Store(callKey(c), p)
 	if !p.foreign {
 		return nil
 	}
+
 	for _, path := range p.paths {
 		rec, err := t.recordAt(c, path)
 		if err != nil {
@@ -443,6 +462,7 @@ func (t *tracker) writes(c tool.Call, names []string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -453,11 +473,13 @@ func (t *tracker) wrote(c tool.Call) error {
 	if !ok {
 		return nil
 	}
+
 	var err error
 	for _, path := range p.paths {
 		if _, serr := os.Lstat(path); serr != nil {
 			continue // it was refused, or deleted
 		}
+
 		rec, rerr := t.recordAt(c, path)
 		switch {
 		case rerr != nil:
@@ -470,6 +492,7 @@ func (t *tracker) wrote(c tool.Call) error {
 			err = errors.Join(err, rec.Wrote(path))
 		}
 	}
+
 	return err
 }
 

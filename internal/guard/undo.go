@@ -75,6 +75,7 @@ func (f *confiner) writable(c tool.Call) []string {
 	case err == nil && diskio.Within(resolved(home), dir): // see confineHome
 		return nil
 	}
+
 	return []string{dir}
 }
 

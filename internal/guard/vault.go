@@ -39,18 +39,22 @@ func (v *Vault) Clean(in bus.Inbound) (_ bus.Inbound, note string) {
 	if in.Event != "" || in.Shell {
 		return in, ""
 	}
+
 	in.History = slices.Clone(in.History)
 	for i := range in.History {
 		in.History[i].Text, _ = httpsafe.TypedKeys(in.History[i].Text)
 	}
+
 	in.Quoted = slices.Clone(in.Quoted)
 	for i := range in.Quoted {
 		in.Quoted[i].Text, _ = httpsafe.TypedKeys(in.Quoted[i].Text)
 	}
+
 	text, keys := httpsafe.TypedKeys(in.Text)
 	if len(keys) == 0 {
 		return in, ""
 	}
+
 	in.Text = text
 	if in.Untrusted {
 		return in, "" // words of a third person; there is no one to tell
@@ -58,6 +62,7 @@ func (v *Vault) Clean(in bus.Inbound) (_ bus.Inbound, note string) {
 	if in.Scope != "" {
 		return in, phrase.In(in.Language, "That looks like a key or password. It was taken out of the conversation and kept nowhere. Other people in this chat may have seen it: replace it.")
 	}
+
 	var notes []string
 	for _, key := range keys {
 		if n := v.keep(in.Language, key); n != "" {
@@ -88,6 +93,7 @@ func (v *Vault) keep(language, key string) string {
 	if place.File != "" {
 		where = phrase.In(language, "%s, which only you can read (%s)", place.File, place.Why)
 	}
+
 	setting := "SETTING"
 	if p := keyOwner(key); p != "" {
 		setting = "providers." + p + ".apiKey"

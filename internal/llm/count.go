@@ -30,6 +30,7 @@ func (c *Count) UnmarshalJSON(data []byte) error {
 	default:
 		*c = Count(math.Ceil(n))
 	}
+
 	return nil
 }
 

@@ -30,6 +30,7 @@ func (m Message) AppendFields(b []byte) []byte {
 		}
 		b = append(b, ']')
 	}
+
 	if m.Role == ToolRole || m.ToolCallID != "" {
 		b = append(b, `,"tool_call_id":`...)
 		b = text.AppendJSON(b, m.ToolCallID)
@@ -45,6 +46,7 @@ func (m Message) AppendFields(b []byte) []byte {
 		b = append(b, `,"reasoning_content":`...)
 		b = text.AppendJSON(b, m.Reasoning)
 	}
+
 	if len(m.Thinking) > 0 {
 		b = append(b, `,"thinking_blocks":[`...)
 		for i, t := range m.Thinking {
@@ -55,6 +57,7 @@ func (m Message) AppendFields(b []byte) []byte {
 		}
 		b = append(b, ']')
 	}
+
 	if len(m.ReasoningDetails) > 0 {
 		b = append(b, `,"reasoning_details":`...)
 		b = append(b, m.ReasoningDetails...)
@@ -72,6 +75,7 @@ func (c Content) AppendJSON(b []byte, meta bool) []byte {
 	if c.Blocks == nil {
 		return text.AppendJSON(b, c.Text)
 	}
+
 	b = append(b, '[')
 	for i, blk := range c.Blocks {
 		if i > 0 {
@@ -98,6 +102,7 @@ func (blk Block) AppendJSON(b []byte, meta bool) []byte {
 		}
 		return append(b, blk.Raw...)
 	}
+
 	if meta && blk.Path != "" {
 		b = append(b, `,"_meta":{"path":`...)
 		b = text.AppendJSON(b, blk.Path)
@@ -118,6 +123,7 @@ func (c ToolCall) AppendJSON(b []byte) []byte {
 		b = append(b, `,"provider_specific_fields":`...)
 		b = append(b, v...)
 	}
+
 	b = append(b, '}')
 	for _, k := range []string{"extra_content", "provider_specific_fields"} {
 		if v, ok := c.Extra[k]; ok {
@@ -127,6 +133,7 @@ func (c ToolCall) AppendJSON(b []byte) []byte {
 			b = append(b, v...)
 		}
 	}
+
 	return append(b, '}')
 }
 
@@ -151,11 +158,13 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return err
 	}
+
 	switch w.Role {
 	case System, User, Assistant, ToolRole:
 	default:
 		return fmt.Errorf("unknown role %q", w.Role)
 	}
+
 	*m = Message{
 		Role: w.Role, Content: w.Content, ToolCalls: w.ToolCalls, ToolCallID: w.ToolCallID, Name: w.Name,
 		IsError: w.IsError, Thinking: w.Thinking, ReasoningDetails: w.ReasoningDetails, Origin: w.Origin,
@@ -175,6 +184,7 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || string(data) == "null" {
 		return nil
 	}
+
 	switch data[0] {
 	case '"':
 		return json.Unmarshal(data, &c.Text)
@@ -185,10 +195,12 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 		}
 		c.Blocks = []Block{b}
 		return nil
+
 	case '[':
 		c.Blocks = []Block{}
 		return json.Unmarshal(data, &c.Blocks)
 	}
+
 	return errors.New("content is neither text nor blocks")
 }
 
@@ -198,6 +210,7 @@ func (blk *Block) UnmarshalJSON(data []byte) error {
 		blk.Type = "text"
 		return json.Unmarshal(data, &blk.Text)
 	}
+
 	var w struct {
 		Type     string          `json:"type"`
 		Text     *string         `json:"text"`
@@ -209,6 +222,7 @@ func (blk *Block) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return err
 	}
+
 	blk.Type = w.Type
 	switch {
 	case w.Type == "text" && w.Text != nil:
@@ -223,9 +237,11 @@ func (blk *Block) UnmarshalJSON(data []byte) error {
 		} else {
 			_ = json.Unmarshal(w.ImageURL, &blk.ImageURL)
 		}
+
 	default:
 		blk.Raw = append(json.RawMessage(nil), data...)
 	}
+
 	return nil
 }
 
@@ -244,6 +260,7 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return err
 	}
+
 	*c = ToolCall{ID: w.ID, Name: w.Function.Name}
 	if a := w.Function.Arguments; len(a) > 0 && a[0] == '"' {
 		if err := json.Unmarshal(a, &c.Arguments); err != nil {
@@ -252,6 +269,7 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	} else if string(a) != "null" {
 		c.Arguments = string(a)
 	}
+
 	for k, v := range map[string]json.RawMessage{
 		"extra_content": w.ExtraContent, "provider_specific_fields": w.Fields, functionFields: w.Function.Fields,
 	} {
@@ -262,5 +280,6 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 			c.Extra[k] = v
 		}
 	}
+
 	return nil
 }

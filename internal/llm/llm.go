@@ -238,6 +238,7 @@ func (c Content) String() string {
 	if c.Blocks == nil {
 		return c.Text
 	}
+
 	var out []byte
 	for i, b := range c.Blocks {
 		if i > 0 {
@@ -252,6 +253,7 @@ func (c Content) String() string {
 			out = append(out, "[image]"...)
 		}
 	}
+
 	return string(out)
 }
 

@@ -32,31 +32,37 @@ func (s *schema) prepare(raw json.RawMessage) (fit json.RawMessage, remark strin
 	if err := checkDepth(raw); err != nil {
 		return nil, "", err
 	}
+
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
 		return nil, "", fmt.Errorf("arguments are not valid JSON: %w", err)
 	}
+
 	m, ok := v.(map[string]any)
 	if !ok {
 		return nil, "", fmt.Errorf("named parameters are needed, got %s", kindOf(v))
 	}
+
 	var problems, unknown []string
 	cast := s.cast(s.unwrap(m))
 	s.prune("", cast, &unknown)
 	s.validate("", cast, &problems)
+
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
 		const named = 8 // a model that invents more is told enough
 		remark = fmt.Sprintf("ignored unknown parameters: %s (known: %s)", strings.Join(unknown[:min(len(unknown), named)], ", "), strings.Join(s.order, ", "))
 	}
+
 	if len(problems) > 0 {
 		if remark != "" {
 			problems = append(problems, remark)
 		}
 		return nil, "", errors.New(strings.Join(problems, "; "))
 	}
+
 	fit, err = marshal(cast)
 	return fit, remark, err
 }
@@ -144,11 +150,13 @@ func checkDepth(raw []byte) error {
 		if err != nil {
 			return nil //nolint:nilerr // syntax errors are reported by the real decode
 		}
+
 		if n := len(tokens); n > 0 {
 			if tokens[n-1]++; tokens[n-1] > 2*maxArgKeys {
 				return fmt.Errorf("an object or list has more than %d entries", maxArgKeys)
 			}
 		}
+
 		if delim, ok := t.(json.Delim); ok {
 			switch delim {
 			case '{', '[':
@@ -171,6 +179,7 @@ func (s *schema) cast(v any) any {
 	if len(s.types) != 1 {
 		return v
 	}
+
 	switch s.types[0] {
 	case "integer":
 		return castInteger(v)
@@ -180,6 +189,7 @@ func (s *schema) cast(v any) any {
 				return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
 			}
 		}
+
 	case "boolean":
 		return castBool(v)
 	case "string":
@@ -193,6 +203,7 @@ func (s *schema) cast(v any) any {
 				return string(b)
 			}
 		}
+
 	case "array":
 		v = parseContainer(v, '[')
 		if list, ok := v.([]any); ok && s.items != nil {
@@ -202,12 +213,14 @@ func (s *schema) cast(v any) any {
 			}
 			return out
 		}
+
 	case "object":
 		v = parseContainer(v, '{')
 		if m, ok := v.(map[string]any); ok {
 			return s.castObject(m)
 		}
 	}
+
 	return v
 }
 
@@ -231,6 +244,7 @@ func (s *schema) castObject(m map[string]any) map[string]any {
 			out[k] = v
 		}
 	}
+
 	return out
 }
 
@@ -272,6 +286,7 @@ func castBool(v any) any {
 	case json.Number:
 		word = x.String()
 	}
+
 	switch word {
 	case "true", "1", "yes":
 		return true
@@ -286,10 +301,12 @@ func parseContainer(v any, open byte) any {
 	if !ok {
 		return v
 	}
+
 	t := strings.TrimSpace(str)
 	if t == "" || t[0] != open {
 		return v
 	}
+
 	d := json.NewDecoder(strings.NewReader(t))
 	d.UseNumber()
 	var out any
@@ -313,6 +330,7 @@ func (s *schema) validate(path string, v any, problems *[]string) {
 	if label == "" {
 		label = "parameter"
 	}
+
 	bad := func(format string, args ...any) {
 		*problems = append(*problems, label+" "+fmt.Sprintf(format, args...))
 	}
@@ -323,12 +341,14 @@ func (s *schema) validate(path string, v any, problems *[]string) {
 		bad("must be %s, got %s", strings.Join(s.types, " or "), kindOf(v))
 		return
 	}
+
 	if len(s.enum) > 0 && !slices.ContainsFunc(s.enum, func(e any) bool { return equal(e, v) }) {
 		bad("must be one of %s", list(s.enum))
 	}
 	if s.constant != nil && !equal(*s.constant, v) {
 		bad("must be %s", list([]any{*s.constant}))
 	}
+
 	if len(s.anyOf) > 0 && !slices.ContainsFunc(s.anyOf, func(a *schema) bool {
 		var p []string
 		a.validate(path, a.cast(v), &p)
@@ -336,6 +356,7 @@ func (s *schema) validate(path string, v any, problems *[]string) {
 	}) {
 		bad("matches none of the allowed shapes")
 	}
+
 	switch x := v.(type) {
 	case json.Number:
 		s.validateNumber(x, bad)
@@ -348,11 +369,13 @@ func (s *schema) validate(path string, v any, problems *[]string) {
 		if s.maxItems != nil && len(x) > *s.maxItems {
 			bad("must have at most %d items", *s.maxItems)
 		}
+
 		if s.items != nil {
 			for i, e := range x {
 				s.items.validate(fmt.Sprintf("%s[%d]", path, i), e, problems)
 			}
 		}
+
 	case map[string]any:
 		s.validateObject(path, x, problems)
 	}
@@ -364,6 +387,7 @@ func (s *schema) validateNumber(x json.Number, bad func(string, ...any)) {
 		bad("must be finite")
 		return
 	}
+
 	if s.min != nil && f < *s.min {
 		bad("must be >= %v", *s.min)
 	}
@@ -386,6 +410,7 @@ func (s *schema) validateString(path, x string, bad func(string, ...any)) {
 			bad("must have at most %d characters", *s.maxLen)
 		}
 	}
+
 	name := path
 	if i := strings.LastIndexAny(name, ".]"); i >= 0 {
 		name = name[i+1:]
@@ -432,6 +457,7 @@ func fits(typ string, v any) bool {
 			return err == nil
 		}
 		return typ == "number"
+
 	case []any:
 		return typ == "array"
 	case map[string]any:
@@ -463,6 +489,7 @@ func equal(want, got any) bool {
 		w, isNum := want.(float64)
 		return err == nil && isNum && f == w
 	}
+
 	if _, ok := got.(map[string]any); ok {
 		return false
 	}

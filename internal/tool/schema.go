@@ -55,6 +55,7 @@ func schemaOf(t reflect.Type) *schema {
 			return &schema{}
 		}
 		return &schema{types: []string{"array"}, items: schemaOf(t.Elem())}
+
 	case reflect.Map:
 		return &schema{types: []string{"object"}, extra: schemaOf(t.Elem())}
 	case reflect.Struct:
@@ -64,6 +65,7 @@ func schemaOf(t reflect.Type) *schema {
 			if name == "" || name == "-" {
 				continue
 			}
+
 			p := schemaOf(f.Type)
 			p.describe(f.Tag)
 			s.props[name] = p
@@ -71,13 +73,16 @@ func schemaOf(t reflect.Type) *schema {
 			if f.Type.Kind() != reflect.Pointer && !strings.Contains(opts, "omitempty") {
 				s.required = append(s.required, name)
 			}
+
 			for a := range strings.SplitSeq(f.Tag.Get("alias"), "|") {
 				if a != "" {
 					s.aliases[a] = name
 				}
 			}
 		}
+
 		return s
+
 	default:
 		panic("tool: no schema for " + t.String())
 	}
@@ -90,6 +95,7 @@ func (s *schema) describe(tag reflect.StructTag) {
 			s.enum = append(s.enum, v)
 		}
 	}
+
 	bound := func(name string) *float64 {
 		v, err := strconv.ParseFloat(tag.Get(name), 64)
 		if err != nil {
@@ -97,6 +103,7 @@ func (s *schema) describe(tag reflect.StructTag) {
 		}
 		return &v
 	}
+
 	toInt := func(f *float64) *int {
 		if f == nil {
 			return nil
@@ -104,6 +111,7 @@ func (s *schema) describe(tag reflect.StructTag) {
 		n := int(*f)
 		return &n
 	}
+
 	lo, hi := bound("min"), bound("max")
 	switch {
 	case slices.Contains(s.types, "string"):
@@ -136,6 +144,7 @@ func (s *schema) json() json.RawMessage {
 		field("description")
 		b = text.AppendJSON(b, s.desc)
 	}
+
 	for _, n := range []struct {
 		name string
 		v    any
@@ -155,10 +164,12 @@ func (s *schema) json() json.RawMessage {
 		v, _ := json.Marshal(n.v)
 		b = append(b, v...)
 	}
+
 	if s.items != nil {
 		field("items")
 		b = append(b, s.items.json()...)
 	}
+
 	if s.props != nil {
 		field("properties")
 		b = append(b, '{')
@@ -167,13 +178,16 @@ func (s *schema) json() json.RawMessage {
 			if s.props[p].hidden {
 				continue
 			}
+
 			if len(b) > first {
 				b = append(b, ',')
 			}
+
 			b = text.AppendJSON(b, p)
 			b = append(b, ':')
 			b = append(b, s.props[p].json()...)
 		}
+
 		b = append(b, '}')
 		if len(s.required) > 0 {
 			field("required")
@@ -181,6 +195,7 @@ func (s *schema) json() json.RawMessage {
 			b = append(b, v...)
 		}
 	}
+
 	if s.extra != nil {
 		field("additionalProperties")
 		b = append(b, s.extra.json()...)
@@ -201,10 +216,12 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 	if len(raw) == 0 {
 		return &schema{types: []string{"object"}}, nil
 	}
+
 	var root any
 	if err := json.Unmarshal(raw, &root); err != nil {
 		return nil, err
 	}
+
 	m, ok := root.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("want an object")
@@ -222,6 +239,7 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 	if depth > 32 {
 		return s
 	}
+
 	if ref, ok := m["$ref"].(string); ok {
 		if known := r.refs[ref]; known != nil {
 			return known
@@ -232,6 +250,7 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 		}
 		return s
 	}
+
 	switch t := m["type"].(type) {
 	case string:
 		s.types = []string{t}
@@ -244,9 +263,11 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 			}
 		}
 	}
+
 	if n, _ := m["nullable"].(bool); n {
 		s.nullable = true
 	}
+
 	if props, ok := m["properties"].(map[string]any); ok {
 		s.props = map[string]*schema{}
 		for k, v := range props {
@@ -257,8 +278,10 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 			}
 			s.order = append(s.order, k)
 		}
+
 		slices.Sort(s.order)
 	}
+
 	if req, ok := m["required"].([]any); ok {
 		for _, v := range req {
 			if k, ok := v.(string); ok {
@@ -266,19 +289,23 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 			}
 		}
 	}
+
 	if it, ok := m["items"].(map[string]any); ok {
 		s.items = r.read(it, depth+1)
 	}
+
 	switch a := m["additionalProperties"].(type) {
 	case bool:
 		s.closed = !a && m["patternProperties"] == nil
 	case map[string]any:
 		s.extra = r.read(a, depth+1)
 	}
+
 	s.enum, _ = m["enum"].([]any)
 	if c, ok := m["const"]; ok {
 		s.constant = &c
 	}
+
 	for _, k := range []string{"anyOf", "oneOf"} {
 		list, _ := m[k].([]any)
 		for _, v := range list {
@@ -287,6 +314,7 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 			}
 		}
 	}
+
 	s.min, s.max = number(m["minimum"]), number(m["maximum"])
 	s.exMin, s.exMax = number(m["exclusiveMinimum"]), number(m["exclusiveMaximum"])
 	s.minLen, s.maxLen = whole(m["minLength"]), whole(m["maxLength"])
@@ -300,6 +328,7 @@ func (r *schemaReader) resolve(ref string) map[string]any {
 	if !ok {
 		return nil
 	}
+
 	cur := r.root
 	for part := range strings.SplitSeq(path, "/") {
 		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
@@ -309,6 +338,7 @@ func (r *schemaReader) resolve(ref string) map[string]any {
 		}
 		cur = next
 	}
+
 	return cur
 }
 

@@ -289,6 +289,7 @@ func NewSet(tools ...Tool) (*Set, error) {
 		if _, dup := s.index[t.Name]; dup {
 			return nil, fmt.Errorf("two tools are called %q", t.Name)
 		}
+
 		if t.parsed == nil {
 			p, err := parseSchema(t.Schema)
 			if err != nil {
@@ -296,9 +297,11 @@ func NewSet(tools ...Tool) (*Set, error) {
 			}
 			t.parsed = p
 		}
+
 		s.index[t.Name], s.foreign = i, s.foreign || t.Foreign
 		s.defs = append(s.defs, llm.ToolDef{Name: t.Name, Description: t.Description, Schema: t.Schema})
 	}
+
 	return s, nil
 }
 
@@ -364,15 +367,18 @@ func (s *Set) Prepare(name, arguments string) (Tool, json.RawMessage, *Result) {
 		if t, raw, found := s.older(name, arguments); found {
 			return s.check(t, name, raw, nil)
 		}
+
 		if s != nil && s.absent != nil {
 			if why := s.absent(name); why != "" {
 				r := Fail(UnknownTool, "%s is not available now: %s", name, why)
 				return Tool{}, nil, &r
 			}
 		}
+
 		r := Fail(UnknownTool, "there is no tool %q.%s Available: %s.", name, s.suggest(name), strings.Join(s.Names(), ", "))
 		return Tool{}, nil, &r
 	}
+
 	raw, err := wire.ParseArguments(arguments)
 	return s.check(t, name, raw, err)
 }
@@ -382,20 +388,24 @@ func (s *Set) older(name, arguments string) (Tool, json.RawMessage, bool) {
 	if s == nil {
 		return Tool{}, nil, false
 	}
+
 	for i := range s.tools {
 		if s.tools[i].Older == nil {
 			continue
 		}
+
 		raw, err := wire.ParseArguments(arguments)
 		var in map[string]any
 		if err != nil || json.Unmarshal(raw, &in) != nil {
 			in = map[string]any{} // what is missing is told
 		}
+
 		if in, ok := s.tools[i].Older(name, in); ok {
 			raw, err := json.Marshal(in)
 			return s.tools[i], raw, err == nil
 		}
 	}
+
 	return Tool{}, nil, false
 }
 
@@ -405,10 +415,12 @@ func (s *Set) check(t Tool, name string, raw json.RawMessage, err error) (Tool, 
 	if err == nil {
 		raw, remark, err = t.parsed.prepare(raw)
 	}
+
 	if err != nil {
 		r := Fail(InvalidArgs, "%s: %v", name, err)
 		return Tool{}, nil, &r
 	}
+
 	if remark != "" {
 		run := t.Run
 		t.Run = func(ctx context.Context, c Call) (Result, error) {
@@ -417,6 +429,7 @@ func (s *Set) check(t Tool, name string, raw json.RawMessage, err error) (Tool, 
 			return r, err
 		}
 	}
+
 	return t, raw, nil
 }
 
@@ -431,6 +444,7 @@ func (s *Set) suggest(name string) string {
 			found = n
 		}
 	}
+
 	if found == "" {
 		return ""
 	}
@@ -460,6 +474,7 @@ func Execute(ctx context.Context, t Tool, c Call, log *slog.Logger) (r Result, e
 			r.MayHaveRun, r.Untrusted = !t.ReadOnly, true // a panic quotes what it stumbled over
 		}
 	}()
+
 	r, err = t.Run(ctx, c)
 	r.Untrusted = r.Untrusted || !t.Trusted && !r.Trusted
 	if err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {
@@ -483,15 +498,19 @@ func StateOf[T any](s *State, fresh func() *T) *T {
 	if s == nil {
 		return fresh()
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if v, ok := s.m[reflect.TypeFor[T]()].(*T); ok {
 		return v
 	}
+
 	v := fresh()
 	if s.m == nil {
 		s.m = map[reflect.Type]any{}
 	}
+
 	s.m[reflect.TypeFor[T]()] = v
 	return v
 }

@@ -16,11 +16,13 @@ func (t *Turn) AfterEnd(f func()) {
 	if t == nil {
 		return
 	}
+
 	t.mu.Lock()
 	over := t.over
 	if !over {
 		t.then = append(t.then, f)
 	}
+
 	t.mu.Unlock()
 	if over {
 		f()

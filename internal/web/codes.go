@@ -220,6 +220,7 @@ func named(format string, args []any) (name string, params map[string]any) {
 		if c.Format != format {
 			continue
 		}
+
 		for i, name := range c.Params {
 			if i == len(args) {
 				break
@@ -229,6 +230,7 @@ func named(format string, args []any) (name string, params map[string]any) {
 			}
 			params[name] = param(args[i])
 		}
+
 		return c.Name, params
 	}
 	return "", nil

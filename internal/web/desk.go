@@ -68,6 +68,7 @@ func (d *Desk) Add(subjects ...Subject) error {
 			d.paths[path] = true
 			d.reads.HandleFunc("GET /api/"+path, d.answer(read))
 		}
+
 		for name, act := range routes.Actions {
 			if d.actions[name] != nil {
 				return fmt.Errorf("two web subjects have the action %q", name)
@@ -92,14 +93,17 @@ func (d *Desk) answer(read Read) http.HandlerFunc {
 			}
 			return
 		}
+
 		if err == nil {
 			body, err = json.Marshal(v)
 		}
+
 		if err != nil {
 			d.logFailure(r.Context(), r.URL.Path, err)
 			refuse(w, err)
 			return
 		}
+
 		h := w.Header()
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "no-store")
@@ -115,10 +119,12 @@ func (d *Desk) Do(ctx context.Context, name string, payload json.RawMessage) (re
 	if !ok {
 		return nil, nil, Refuse(http.StatusNotFound, "there is no action %q", name)
 	}
+
 	done, err := act(ctx, payload)
 	if err == nil {
 		result, err = json.Marshal(done.Result)
 	}
+
 	if err != nil {
 		d.logFailure(ctx, name, err)
 		return nil, nil, Refusal(err)

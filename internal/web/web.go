@@ -62,6 +62,7 @@ func Refusal(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
+
 	switch {
 	case errors.Is(err, session.ErrNotFound):
 		return refused(http.StatusNotFound, textNoSession)
@@ -74,6 +75,7 @@ func Refusal(err error) *Error {
 	case errors.Is(err, schedule.ErrProtected):
 		return refused(http.StatusForbidden, textProtected)
 	}
+
 	return refused(http.StatusInternalServerError, textInternal)
 }
 
@@ -83,6 +85,7 @@ func Decode(payload json.RawMessage, into any) error {
 	if len(payload) == 0 {
 		payload = json.RawMessage("{}")
 	}
+
 	dec := json.NewDecoder(bytes.NewReader(payload))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)

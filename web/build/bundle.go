@@ -67,6 +67,7 @@ func bundle(web string) (map[string][]byte, error) {
 		{Name: api.EngineFirefox, Version: "115"},
 		{Name: api.EngineSafari, Version: "16.4"},
 	}
+
 	files := map[string][]byte{}
 
 	o.EntryPoints = sources(web, alone)
@@ -75,6 +76,7 @@ func bundle(web string) (map[string][]byte, error) {
 	if err := failed(result); err != nil {
 		return nil, err
 	}
+
 	for _, f := range result.OutputFiles {
 		files[filepath.Base(f.Path)] = f.Contents
 	}
@@ -86,18 +88,22 @@ func bundle(web string) (map[string][]byte, error) {
 	if err := failed(result); err != nil {
 		return nil, err
 	}
+
 	for _, f := range result.OutputFiles {
 		files[filepath.Base(f.Path)] = f.Contents
 	}
+
 	files, err := stable(files, result.Metafile)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range []string{"index.html", "away.html", "manifest.webmanifest", "icon.svg", "icon-192.png", "icon-512.png"} {
 		if files[name], err = os.ReadFile(filepath.Join(web, "src", name)); err != nil {
 			return nil, err
 		}
 	}
+
 	files["index.html"] = preload(files["index.html"], files["main.js"])
 	return files, nil
 }
@@ -149,6 +155,7 @@ func stable(files map[string][]byte, metafile string) (map[string][]byte, error)
 	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
 		return nil, err
 	}
+
 	type chunk struct{ name, entry, inputs string }
 	var chunks []chunk
 	for path, out := range meta.Outputs {
@@ -156,13 +163,16 @@ func stable(files map[string][]byte, metafile string) (map[string][]byte, error)
 		if !hashed.MatchString(name) {
 			continue
 		}
+
 		var inputs []string
 		for in := range out.Inputs {
 			inputs = append(inputs, in)
 		}
+
 		slices.Sort(inputs)
 		chunks = append(chunks, chunk{name, out.EntryPoint, strings.Join(inputs, "\n")})
 	}
+
 	slices.SortFunc(chunks, func(a, b chunk) int { return strings.Compare(a.inputs, b.inputs) })
 
 	names := map[string]string{}
@@ -170,6 +180,7 @@ func stable(files map[string][]byte, metafile string) (map[string][]byte, error)
 	for n := range files {
 		taken[n] = true
 	}
+
 	shared := 0
 	for _, c := range chunks {
 		var name string
@@ -179,12 +190,15 @@ func stable(files map[string][]byte, metafile string) (map[string][]byte, error)
 			shared++
 			name = fmt.Sprintf("shared%d%s", shared, filepath.Ext(c.name))
 		}
+
 		if taken[name] {
 			return nil, fmt.Errorf("two files would be called %s: rename one of the sources", name)
 		}
+
 		taken[name] = true
 		names[c.name] = name
 	}
+
 	out := map[string][]byte{}
 	for name, data := range files {
 		if n, ok := names[name]; ok {
@@ -197,6 +211,7 @@ func stable(files map[string][]byte, metafile string) (map[string][]byte, error)
 			return b
 		})
 	}
+
 	return out, nil
 }
 
@@ -206,11 +221,13 @@ func bundleTests(web, dir string) error {
 	if err != nil {
 		return err
 	}
+
 	o := options(web)
 	o.EntryPoints = found
 	if o.Outdir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
+
 	o.OutExtension = map[string]string{".js": ".mjs"}
 	o.Platform = api.PlatformNode
 	o.Define = nil

@@ -22,14 +22,17 @@ func sourceHash(web string) (string, error) {
 			if err != nil || e.IsDir() {
 				return err
 			}
+
 			data, err := os.ReadFile(path)
 			if err != nil {
 				return err
 			}
+
 			rel, err := filepath.Rel(web, path)
 			if err != nil {
 				return err
 			}
+
 			fmt.Fprintf(h, "%s %d\n", filepath.ToSlash(rel), len(data))
 			h.Write(data)
 			return nil
@@ -38,6 +41,7 @@ func sourceHash(web string) (string, error) {
 			return "", err
 		}
 	}
+
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
@@ -47,6 +51,7 @@ func manifest(web string, files map[string][]byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h := sha256.New()
 	sizes := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -54,6 +59,7 @@ func manifest(web string, files map[string][]byte) ([]byte, error) {
 		h.Write(files[name])
 		sizes[name] = len(files[name])
 	}
+
 	out, err := json.MarshalIndent(map[string]any{
 		"sources": sources,
 		"build":   hex.EncodeToString(h.Sum(nil))[:16],
@@ -79,10 +85,12 @@ func writeVendor(web string) error {
 	if err != nil {
 		return err
 	}
+
 	var all []library
 	if err := json.Unmarshal(data, &all); err != nil {
 		return err
 	}
+
 	for i := range all {
 		l := &all[i]
 		l.Files = map[string]string{}
@@ -91,6 +99,7 @@ func writeVendor(web string) error {
 		if err != nil {
 			return err
 		}
+
 		for _, e := range there {
 			data, err := os.ReadFile(filepath.Join(dir, e.Name()))
 			if err != nil {
@@ -99,6 +108,7 @@ func writeVendor(web string) error {
 			l.Files[e.Name()] = fmt.Sprintf("%x", sha256.Sum256(data))
 		}
 	}
+
 	if data, err = json.MarshalIndent(all, "", "  "); err != nil {
 		return err
 	}

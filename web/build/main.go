@@ -37,6 +37,7 @@ func run(root string, check bool, tests string, vendor bool) error {
 	if err != nil {
 		return err
 	}
+
 	switch {
 	case vendor:
 		return writeVendor(web)
@@ -51,6 +52,7 @@ func run(root string, check bool, tests string, vendor bool) error {
 	if files["manifest.json"], err = manifest(web, files); err != nil {
 		return err
 	}
+
 	dist := filepath.Join(root, "internal", "web", "pages", "dist")
 	if check {
 		return compare(dist, files)
@@ -82,6 +84,7 @@ func compress(data []byte) ([]byte, error) {
 	if _, err := z.Write(data); err != nil {
 		return nil, err
 	}
+
 	err = z.Close()
 	return out.Bytes(), err
 }
@@ -106,11 +109,13 @@ func compare(dist string, files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
+
 	for _, e := range there {
 		if !belongs(e.Name(), files) {
 			return fmt.Errorf("%s does not belong to the pages: run make web", filepath.Join(dist, e.Name()))
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		got, err := content(filepath.Join(dist, storedAs(name)))
 		if err != nil || !bytes.Equal(got, files[name]) {
@@ -125,10 +130,12 @@ func write(dist string, files map[string][]byte) error {
 	if err := os.MkdirAll(dist, 0o755); err != nil {
 		return err
 	}
+
 	there, err := os.ReadDir(dist)
 	if err != nil {
 		return err
 	}
+
 	for _, e := range there {
 		if belongs(e.Name(), files) {
 			continue
@@ -137,19 +144,23 @@ func write(dist string, files map[string][]byte) error {
 			return err
 		}
 	}
+
 	for name, data := range files {
 		path := filepath.Join(dist, storedAs(name))
 		if old, err := content(path); err == nil && bytes.Equal(old, data) {
 			continue
 		}
+
 		if storedAs(name) != name {
 			if data, err = compress(data); err != nil {
 				return err
 			}
 		}
+
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

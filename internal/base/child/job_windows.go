@@ -17,6 +17,7 @@ func Hold(pid int) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
+
 	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
 	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
@@ -29,6 +30,7 @@ func Hold(pid int) (Job, error) {
 			_ = windows.CloseHandle(process)
 		}
 	}
+
 	if err != nil {
 		_ = windows.CloseHandle(job)
 		return Job{}, err

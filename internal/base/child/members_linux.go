@@ -17,6 +17,7 @@ func (k *Kin) Members() []int {
 	if err != nil {
 		return nil
 	}
+
 	parent := map[int]int{}
 	in := map[int]bool{k.group: true}
 	for _, e := range entries {
@@ -24,20 +25,24 @@ func (k *Kin) Members() []int {
 		if err != nil {
 			continue
 		}
+
 		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
 		if err != nil {
 			continue // it ended
 		}
+
 		// The name is in brackets and may contain anything.
 		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(f) < 4 {
 			continue
 		}
+
 		parent[pid], _ = strconv.Atoi(string(f[1]))
 		if session, _ := strconv.Atoi(string(f[3])); session == k.group {
 			in[pid] = true
 		}
 	}
+
 	var out []int
 	for pid := range parent {
 		for p := pid; p > 1; p = parent[p] {
@@ -47,6 +52,7 @@ func (k *Kin) Members() []int {
 			}
 		}
 	}
+
 	return out
 }
 

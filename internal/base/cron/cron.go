@@ -42,10 +42,12 @@ func Parse(s string) (*Expr, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	fields := strings.Fields(plain)
 	if len(fields) < 5 || len(fields) > 7 {
 		return nil, fmt.Errorf("cron expression %q has %d fields, want 5: minute hour day month weekday", text, len(fields))
 	}
+
 	e := &Expr{sec: 1}
 	if err := e.read(fields); err != nil {
 		return nil, fmt.Errorf("cron expression %q: %w", text, err)
@@ -68,6 +70,7 @@ func descriptor(s string) (string, error) {
 	if !strings.HasPrefix(s, "@") {
 		return s, nil
 	}
+
 	switch strings.ToLower(s) {
 	case "@yearly", "@annually":
 		return "0 0 1 1 *", nil
@@ -80,6 +83,7 @@ func descriptor(s string) (string, error) {
 	case "@hourly":
 		return "0 * * * *", nil
 	}
+
 	return "", fmt.Errorf("%q is not known; use @hourly, @daily, @weekly, @monthly or @yearly", s)
 }
 
@@ -95,6 +99,7 @@ func (e *Expr) read(f []string) (err error) {
 	if e.hour, err = parseField(f[1], span{name: "hour", hi: 23}); err != nil {
 		return err
 	}
+
 	e.hourFull, e.hourStep = e.hour == 1<<24-1, strings.HasPrefix(f[1], "*")
 	if err = e.readDays(f[2]); err != nil {
 		return err
@@ -105,11 +110,13 @@ func (e *Expr) read(f []string) (err error) {
 	if err = e.readWeekdays(f[4]); err != nil {
 		return err
 	}
+
 	if len(f) > 5 {
 		if e.sec, err = parseField(f[5], span{name: "second", hi: 59}); err != nil {
 			return err
 		}
 	}
+
 	if len(f) > 6 {
 		return e.readYears(f[6])
 	}
@@ -122,6 +129,7 @@ func (e *Expr) readDays(f string) error {
 		e.domAny = true
 		return nil
 	}
+
 	var rest []string
 	for part := range strings.SplitSeq(strings.ToLower(f), ",") {
 		switch day, work := strings.CutSuffix(part, "w"); {
@@ -135,13 +143,16 @@ func (e *Expr) readDays(f string) error {
 				return fmt.Errorf("day %q is not a number from 1 to 31 before W", part)
 			}
 			e.nearest |= 1 << n
+
 		default:
 			rest = append(rest, part)
 		}
 	}
+
 	if len(rest) == 0 {
 		return nil
 	}
+
 	var err error
 	e.dom, err = parseField(strings.Join(rest, ","), span{name: "day of month", lo: 1, hi: 31})
 	e.domAny = e.dom == 1<<32-2
@@ -155,6 +166,7 @@ func (e *Expr) readWeekdays(f string) error {
 		e.dowAny = true
 		return nil
 	}
+
 	sp := span{name: "day of week", hi: 7, names: weekdayNames}
 	var rest []string
 	for part := range strings.SplitSeq(strings.ToLower(f), ",") {
@@ -167,32 +179,40 @@ func (e *Expr) readWeekdays(f string) error {
 				day, last = d, true
 			}
 		}
+
 		if !nth && !last {
 			rest = append(rest, part)
 			continue
 		}
+
 		d, err := sp.value(day)
 		if err != nil {
 			return err
 		}
+
 		n := 6
 		if nth && count != "l" {
 			if n, err = strconv.Atoi(count); err != nil || n < 1 || n > 5 {
 				return fmt.Errorf("%q: after # comes a number from 1 to 5, or L", part)
 			}
 		}
+
 		e.nth[d%7] |= 1 << n
 	}
+
 	if len(rest) == 0 {
 		return nil
 	}
+
 	set, err := parseField(strings.Join(rest, ","), sp)
 	if err != nil {
 		return err
 	}
+
 	if set&(1<<7) != 0 { // 7 is Sunday too
 		set = set&^(1<<7) | 1
 	}
+
 	e.dow, e.dowAny = set, set == 1<<7-1
 	return nil
 }
@@ -201,6 +221,7 @@ func (e *Expr) readYears(f string) error {
 	if f == "*" || f == "?" {
 		return nil
 	}
+
 	const from, to = 1970, 2099
 	e.years = map[int]bool{}
 	for part := range strings.SplitSeq(f, ",") {
@@ -208,6 +229,7 @@ func (e *Expr) readYears(f string) error {
 		if err != nil {
 			return err
 		}
+
 		lo, hi := from, to
 		if body != "*" {
 			a, b, ranged := strings.Cut(body, "-")
@@ -217,14 +239,17 @@ func (e *Expr) readYears(f string) error {
 				hi = lo
 			}
 		}
+
 		if err != nil || lo < from || hi > to || lo > hi {
 			return fmt.Errorf("year %q is not within %d-%d", part, from, to)
 		}
+
 		for y := lo; y <= hi; y += step {
 			e.years[y] = true
 			e.lastOfYear = max(e.lastOfYear, y)
 		}
 	}
+
 	return nil
 }
 
@@ -241,6 +266,7 @@ func (s span) value(v string) (int, error) {
 			return s.lo + i, nil
 		}
 	}
+
 	n, err := strconv.Atoi(v)
 	if err != nil || n < s.lo || n > s.hi || v[0] == '+' {
 		return 0, fmt.Errorf("%s %q is not within %d-%d", s.name, v, s.lo, s.hi)
@@ -265,22 +291,26 @@ func parseField(f string, s span) (uint64, error) {
 	if f == "" {
 		return 0, errors.New("a field is empty")
 	}
+
 	var set uint64
 	for part := range strings.SplitSeq(f, ",") {
 		body, step, err := cutStep(part, s.name)
 		if err != nil {
 			return 0, err
 		}
+
 		hi := s.hi
 		if s.names == weekdayNames {
 			hi = 6 // * and open ranges end on Saturday; 7 is only another name of Sunday
 		}
+
 		lo := s.lo
 		if body != "*" && body != "?" {
 			a, b, ranged := strings.Cut(body, "-")
 			if lo, err = s.value(a); err != nil {
 				return 0, err
 			}
+
 			switch {
 			case ranged:
 				if hi, err = s.value(b); err != nil {
@@ -290,8 +320,10 @@ func parseField(f string, s span) (uint64, error) {
 				hi = lo
 			}
 		}
+
 		set |= s.fill(lo, hi, step)
 	}
+
 	return set, nil
 }
 
@@ -303,10 +335,12 @@ func (s span) fill(lo, hi, step int) (set uint64) {
 		}
 		return set
 	}
+
 	size := s.hi - s.lo + 1
 	if s.names == weekdayNames {
 		size = 7
 	}
+
 	for v := lo; v <= hi+size; v += step {
 		set |= 1 << (s.lo + (v-s.lo)%size)
 	}
@@ -318,10 +352,12 @@ func (e *Expr) possible() bool {
 	if e.domAny || !e.dowAny || e.lastDay || e.lastWork {
 		return true
 	}
+
 	for m := 1; m <= 12; m++ {
 		if e.month&(1<<m) == 0 {
 			continue
 		}
+
 		days := 31
 		switch m {
 		case 2:
@@ -332,10 +368,12 @@ func (e *Expr) possible() bool {
 		case 4, 6, 9, 11:
 			days = 30
 		}
+
 		if first := bits.TrailingZeros64(e.dom | e.nearest); first <= days {
 			return true
 		}
 	}
+
 	return false
 }
 

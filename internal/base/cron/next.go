@@ -24,6 +24,7 @@ func (e *Expr) Next(t time.Time, loc *time.Location) time.Time {
 	if e.years != nil {
 		limit = civilDay(e.lastOfYear+1, time.January, 1) + 1
 	}
+
 	var best time.Time
 	for ; day <= limit; day++ {
 		y, m, d := civilDate(day)
@@ -33,6 +34,7 @@ func (e *Expr) Next(t time.Time, loc *time.Location) time.Time {
 			}
 			continue
 		}
+
 		if e.month&(1<<m) == 0 {
 			if !best.IsZero() {
 				return best
@@ -40,6 +42,7 @@ func (e *Expr) Next(t time.Time, loc *time.Location) time.Time {
 			day = civilDay(y, m+1, 1) - 1
 			continue
 		}
+
 		if e.dayMatches(y, m, d) {
 			c, steady := e.nextIn(day, t, loc)
 			if !c.IsZero() && (best.IsZero() || c.Before(best)) {
@@ -49,11 +52,13 @@ func (e *Expr) Next(t time.Time, loc *time.Location) time.Time {
 				return best
 			}
 		}
+
 		// The day behind may hold an earlier instant only where the clock moves.
 		if !best.IsZero() && civilDay(best.In(loc).Date()) < day {
 			return best
 		}
 	}
+
 	return best
 }
 
@@ -79,6 +84,7 @@ func (e *Expr) domMatches(y int, m time.Month, d int) bool {
 	if e.dom&(1<<d) != 0 {
 		return true
 	}
+
 	last := daysIn(y, m)
 	if e.lastDay && d == last {
 		return true
@@ -86,6 +92,7 @@ func (e *Expr) domMatches(y int, m time.Month, d int) bool {
 	if e.lastWork && d == nearestWorkday(y, m, last) {
 		return true
 	}
+
 	for set := e.nearest; set != 0; set &= set - 1 {
 		if n := bits.TrailingZeros64(set); n <= last && d == nearestWorkday(y, m, n) {
 			return true
@@ -144,6 +151,7 @@ func (e *Expr) nextIn(day int, t time.Time, loc *time.Location) (best time.Time,
 					}
 					continue
 				}
+
 				for _, c := range e.instants(at, loc) {
 					if c.After(t) && (best.IsZero() || c.Before(best)) {
 						best = c
@@ -152,6 +160,7 @@ func (e *Expr) nextIn(day int, t time.Time, loc *time.Location) (best time.Time,
 			}
 		}
 	}
+
 	return best, steady
 }
 
@@ -197,6 +206,7 @@ func (e *Expr) instants(wall int64, loc *time.Location) []time.Time {
 	case e.hourFull:
 		return nil // the clock never shows it, and every other hour has its own
 	}
+
 	return []time.Time{time.Unix(first, 0)} // later by what the clock was moved
 }
 

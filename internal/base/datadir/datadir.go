@@ -260,11 +260,13 @@ func (e Entry) owns(path string) bool {
 	if e.Folder {
 		return false
 	}
+
 	dir, base := split(name)
 	pathDir, pathBase := split(path)
 	if dir != pathDir {
 		return false
 	}
+
 	stem := strings.TrimSuffix(base, filepath.Ext(base))
 	if strings.HasPrefix(pathBase, base+".") || strings.HasPrefix(pathBase, "."+base) {
 		return true

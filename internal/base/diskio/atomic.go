@@ -17,6 +17,7 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
+
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
 	if err != nil {
 		return err
@@ -56,10 +57,12 @@ func CopyFile(path string, src io.Reader, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(f, src)
 	if err == nil {
 		err = f.Sync()
 	}
+
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
@@ -76,12 +79,14 @@ func MkdirAll(path string, perm fs.FileMode) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
+
 	parent := filepath.Dir(path)
 	if parent != path {
 		if err := MkdirAll(parent, perm); err != nil {
 			return err
 		}
 	}
+
 	if err := os.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}

@@ -121,9 +121,11 @@ type jailRoot struct {
 func (r *jailRoot) open() (*os.Root, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	if r.root != nil {
 		return r.root, nil
 	}
+
 	var root *os.Root
 	var err error
 	if r.through == nil {
@@ -131,9 +133,11 @@ func (r *jailRoot) open() (*os.Root, error) {
 	} else {
 		root, err = r.through.openRoot(r.real)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	r.root = root
 	return root, nil
 }
@@ -149,6 +153,7 @@ func (r *jailRoot) resolved() string {
 			return r.path
 		}
 	}
+
 	return r.real
 }
 
@@ -173,29 +178,35 @@ func OpenJail(o JailOptions) (*Jail, error) {
 	if j.home == "" {
 		j.home, _ = os.UserHomeDir()
 	}
+
 	if o.Workspace == "" {
 		return nil, errors.New("open jail: no workspace given")
 	}
+
 	ws, err := filepath.Abs(j.expand(o.Workspace))
 	if err != nil {
 		return nil, fmt.Errorf("open jail: %w", err)
 	}
+
 	j.workspace = ws
 	main := &jailRoot{path: ws}
 	if _, err := main.open(); err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
+
 	j.roots = append(j.roots, main)
 	for _, p := range o.Also {
 		if p = j.expand(p); filepath.IsAbs(p) {
 			j.roots = append(j.roots, &jailRoot{path: filepath.Clean(p)})
 		}
 	}
+
 	for _, p := range o.ReadOnly {
 		if p = j.expand(p); filepath.IsAbs(p) {
 			j.roots = append(j.roots, &jailRoot{path: filepath.Clean(p), readOnly: true})
 		}
 	}
+
 	for _, p := range o.Straight {
 		if p = j.expand(p); p != "" && !filepath.IsAbs(p) {
 			p = filepath.Join(ws, p)
@@ -204,6 +215,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 			j.straight.dirs = append(j.straight.dirs, filepath.Clean(p), filepath.Join(ResolveExisting(filepath.Dir(p)), filepath.Base(p)))
 		}
 	}
+
 	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite), names: slices.Clone(o.ProtectedNames)}
 	j.guards, j.links = &guardCell{owner: j}, &linkIndex{dirs: slices.Clone(o.Unlinked)}
 	return j, nil
@@ -243,10 +255,12 @@ func (j *Jail) Close() error {
 	if j.shared {
 		return nil
 	}
+
 	var errs []error
 	for _, r := range j.roots {
 		errs = append(errs, r.close())
 	}
+
 	errs = append(errs, j.volumes.close())
 	if j.guards.wider == nil { // else the mounts are watched by the wider one
 		errs = append(errs, j.mounts.close())
@@ -266,12 +280,14 @@ func (j *Jail) Path(name string) (string, error) {
 	if err := checkName(name); err != nil {
 		return "", err
 	}
+
 	if name == "~" || strings.HasPrefix(name, "~/") || runtime.GOOS == "windows" && strings.HasPrefix(name, `~\`) {
 		if j.home == "" {
 			return "", refuse(name, ErrBadName, "the home directory is unknown; give an absolute path")
 		}
 		return filepath.Clean(j.expand(name)), nil
 	}
+
 	if strings.HasPrefix(name, "~") && strings.ContainsAny(name, `/\`) {
 		return "", refuse(name, ErrBadName, "other users' homes (~name) are not supported; give an absolute path")
 	}
@@ -288,6 +304,7 @@ func (j *Jail) Display(path string) string {
 	if linkless == "" {
 		linkless = j.roots[0].resolved()
 	}
+
 	for _, base := range []string{j.workspace, linkless} {
 		if rel, ok := under(base, path, j.fold); ok {
 			return filepath.ToSlash(rel)
@@ -331,6 +348,7 @@ func (j *Jail) locate(name string, write bool) (place, error) {
 	if err := j.guard().check(abs, write); err != nil {
 		return place{}, err
 	}
+
 	r, rel := j.rootOf(abs)
 	if j.restrict && r == nil {
 		return place{}, refuse(abs, ErrOutside, "outside the workspace %s; this is a hard limit, ask the user if the file is needed", j.roots[0].path)
@@ -338,6 +356,7 @@ func (j *Jail) locate(name string, write bool) (place, error) {
 	if r != nil && r.readOnly && write {
 		return place{}, refuse(abs, ErrReadOnly, "this directory is read-only; write inside the workspace %s", j.roots[0].path)
 	}
+
 	if !j.restrict {
 		root, base, err := j.volumes.open(abs)
 		if err != nil {
@@ -346,10 +365,12 @@ func (j *Jail) locate(name string, write bool) (place, error) {
 		rel, _ := under(base, abs, false)
 		return place{abs: abs, root: root, rel: rel, base: base}, nil
 	}
+
 	root, err := r.open()
 	if err != nil {
 		return place{}, err
 	}
+
 	base := strings.TrimSuffix(abs, rel)
 	return place{abs: abs, root: root, rel: rel, base: base}, nil
 }
@@ -373,6 +394,7 @@ func under(base, path string, fold bool) (string, bool) {
 	if len(path) < len(base) || path[:len(base)] != base && (!fold || !strings.EqualFold(path[:len(base)], base)) {
 		return "", false
 	}
+
 	rest := path[len(base):]
 	switch {
 	case rest == "":
@@ -382,6 +404,7 @@ func under(base, path string, fold bool) (string, bool) {
 	case base != "" && os.IsPathSeparator(base[len(base)-1]):
 		return rest, true
 	}
+
 	return "", false
 }
 
@@ -403,6 +426,7 @@ func (j *Jail) throughLink(p place, parent bool) (string, error) {
 	} else {
 		target, err = filepath.EvalSymlinks(p.abs)
 	}
+
 	if err == nil && !j.restrict {
 		return target, nil
 	}

@@ -48,16 +48,19 @@ func (j *Jail) At(b Base) (*Jail, error) {
 	if path != b.Dir {
 		return nil, refuse(b.Dir, ErrChanged, "leads to %s now", path)
 	}
+
 	out := *j
 	out.workspace, out.begins = b.Dir, b.Dir
 	if !b.Only {
 		out.shared = true
 		return &out, nil
 	}
+
 	root, err := j.openRoot(b.Dir)
 	if err != nil {
 		return nil, err
 	}
+
 	out.restrict = true
 	out.shared = false
 	out.volumes = &volumeRoots{}
@@ -67,18 +70,22 @@ func (j *Jail) At(b Base) (*Jail, error) {
 			out.roots = append(out.roots, r)
 		}
 	}
+
 	house, err := j.Folder(j.workspace)
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
+
 	for _, name := range b.ReadOnly {
 		add(&jailRoot{path: filepath.Join(j.workspace, name), real: filepath.Join(house, name), readOnly: true, own: true, through: j})
 	}
+
 	for _, r := range j.roots {
 		if r.readOnly {
 			add(&jailRoot{path: r.path, readOnly: true})
 		}
 	}
+
 	out.rules = Narrow{Protected: slices.Clone(b.Protected), Except: slices.Clone(b.Except), Unlisted: slices.Clone(b.Unlisted)}
 	out.guards = &guardCell{owner: &out, wider: j}
 	return &out, nil
@@ -90,10 +97,12 @@ func (j *Jail) openRoot(dir string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	root, err := OpenFolderIn(p.root, p.rel)
 	if err != nil {
 		return nil, err
 	}
+
 	f, err := root.Open(".")
 	if err == nil {
 		var path string
@@ -102,6 +111,7 @@ func (j *Jail) openRoot(dir string) (*os.Root, error) {
 		}
 		_ = f.Close()
 	}
+
 	if err != nil {
 		_ = root.Close()
 		return nil, err

@@ -52,10 +52,12 @@ func (d *Dir) OpenDir(name string) (*Dir, error) {
 	if d.isHidden(name) {
 		return nil, refuse(filepath.Join(d.path, name), ErrProtected, "protected")
 	}
+
 	h, err := d.openDir(name)
 	if err != nil {
 		return nil, err
 	}
+
 	child := &Dir{dirHandle: h, jail: d.jail, path: filepath.Join(d.path, name), guard: d.jail.guard()}
 	if child.guard != d.guard { // something was mounted meanwhile
 		if err := child.guard.check(child.path, false); err != nil {
@@ -63,9 +65,11 @@ func (d *Dir) OpenDir(name string) (*Dir, error) {
 			return nil, err
 		}
 	}
+
 	if len(d.hidden) > 0 || child.guard != d.guard {
 		child.hidden = child.guard.below(child.path)
 	}
+
 	if kernelPath(filepath.ToSlash(child.path)+"/", false) {
 		_ = child.Close()
 		return nil, refuse(child.path, ErrProtected, "protected")
@@ -102,16 +106,19 @@ func readPieces(w piecewise, buf []byte, read func([]byte) (int, error)) ([]byte
 	if cap(buf) == 0 {
 		buf = make([]byte, 0, 32<<10)
 	}
+
 	for first := true; ; {
 		if len(buf) == cap(buf) {
 			bigger := make([]byte, len(buf), max(2*cap(buf), min(int(w.size)+1, int(w.limit)+1)))
 			copy(bigger, buf)
 			buf = bigger
 		}
+
 		n, err := read(buf[len(buf):cap(buf)])
 		if n > 0 {
 			buf = buf[:len(buf)+n]
 		}
+
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
@@ -122,12 +129,14 @@ func readPieces(w piecewise, buf []byte, read func([]byte) (int, error)) ([]byte
 		case int64(len(buf)) > w.limit:
 			return buf, refuse("file", ErrTooLarge, "grew while it was read")
 		}
+
 		if first {
 			first = false
 			if w.probe != nil && !w.probe(buf) {
 				return buf, nil
 			}
 		}
+
 		if w.size > 0 && int64(len(buf)) >= w.size {
 			return buf, nil
 		}

@@ -19,12 +19,14 @@ func newDir(root *os.Root, rel, abs string) (*Dir, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+
 	resolved := ""
 	f, err := sub.Open(".")
 	if err == nil {
 		resolved, err = realPath(f, abs)
 		_ = f.Close()
 	}
+
 	if err != nil {
 		_ = sub.Close()
 		return nil, "", err
@@ -60,6 +62,7 @@ func (d *Dir) readFile(name string, limit int64, buf []byte, probe func([]byte) 
 	if err != nil {
 		return nil, FileMeta{}, err
 	}
+
 	meta := FileMeta{Size: before.Size(), ModTime: before.ModTime()}
 	if !before.Mode().IsRegular() {
 		return nil, meta, refuse(name, ErrNotRegular, "is not a regular file")
@@ -67,10 +70,12 @@ func (d *Dir) readFile(name string, limit int64, buf []byte, probe func([]byte) 
 	if before.Size() > limit {
 		return nil, meta, refuse(name, ErrTooLarge, "is %d bytes", before.Size())
 	}
+
 	f, err := d.root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
 		return nil, meta, err
 	}
+
 	defer func() { _ = f.Close() }()
 	after, err := f.Stat()
 	if err != nil {
@@ -82,6 +87,7 @@ func (d *Dir) readFile(name string, limit int64, buf []byte, probe func([]byte) 
 	if linkCount(after) > 1 && d.jail.guard().alias(inodeChange(after), func(o fs.FileInfo) bool { return os.SameFile(o, after) }) {
 		return nil, meta, refuse(name, ErrProtected, "protected")
 	}
+
 	data, err := readPieces(piecewise{size: after.Size(), limit: limit, probe: probe}, buf, f.Read)
 	return data, meta, err
 }

@@ -25,6 +25,7 @@ func newDir(root *os.Root, rel, abs string) (*Dir, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+
 	resolved, err := realPath(f, abs)
 	if err != nil {
 		_ = f.Close()
@@ -60,11 +61,13 @@ func (d *Dir) readFile(name string, limit int64, buf []byte, probe func([]byte) 
 	if err != nil {
 		return nil, FileMeta{}, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
+
 	defer func() { _ = unix.Close(fd) }()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, FileMeta{}, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
+
 	meta := FileMeta{Size: st.Size, ModTime: time.Unix(st.Mtim.Unix())}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, meta, refuse(name, ErrNotRegular, "is not a regular file")
@@ -72,12 +75,14 @@ func (d *Dir) readFile(name string, limit int64, buf []byte, probe func([]byte) 
 	if st.Size > limit {
 		return nil, meta, refuse(name, ErrTooLarge, "is %d bytes", st.Size)
 	}
+
 	if st.Nlink > 1 && d.jail.guard().alias(time.Unix(st.Ctim.Unix()), func(info fs.FileInfo) bool {
 		other, ok := info.Sys().(*syscall.Stat_t)
 		return ok && uint64(other.Ino) == uint64(st.Ino) && uint64(other.Dev) == uint64(st.Dev) //nolint:unconvert // widths differ between platforms
 	}) {
 		return nil, meta, refuse(name, ErrProtected, "protected")
 	}
+
 	data, err := readPieces(piecewise{size: st.Size, limit: limit, probe: probe}, buf, func(p []byte) (int, error) { return unix.Read(fd, p) })
 	return data, meta, err
 }

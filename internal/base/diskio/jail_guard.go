@@ -21,6 +21,7 @@ func HomeProtected(home string) (deny, denyWrite []string) {
 		}
 		return out
 	}
+
 	deny = join(`.ssh .aws .azure .gnupg .config/gcloud .config/gh .kube .docker/config.json .netrc _netrc
 		.git-credentials .password-store .local/share/keyrings Library/Keychains
 		.bash_history .zsh_history .sh_history .python_history .node_repl_history .psql_history
@@ -59,6 +60,7 @@ func (j *Jail) guard() *guard {
 	c := j.guards
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if c.now == nil || c.count != count {
 		c.now, c.count = newGuard(c.owner, c.owner.rules, mounts), count
 		if c.wider != nil {
@@ -77,9 +79,11 @@ func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 			if n == "" {
 				continue
 			}
+
 			if !filepath.IsAbs(n) {
 				n = filepath.Join(j.workspace, n)
 			}
+
 			n = filepath.Clean(n)
 			to = append(to, n)
 			if target := resolve.existing(n); target != n {
@@ -88,10 +92,12 @@ func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 		}
 		return to
 	}
+
 	g.deny = all(n.Protected)
 	g.names = all(n.names)
 	g.denyWrite = all(n.ProtectedWrite)
 	g.except = all(n.Except)
+
 	for _, r := range j.roots {
 		// A tree that the jail is for, inside of one that is protected.
 		g.except = append(g.except, r.path)
@@ -99,11 +105,13 @@ func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 			g.except = append(g.except, target)
 		}
 	}
+
 	g.unlisted = all(n.Unlisted)
 	ws := resolve.existing(j.workspace)
 	for _, list := range []*[]string{&g.deny, &g.names, &g.denyWrite, &g.unlisted} {
 		*list = append(*list, mountedNames(mounts, *list, ws)...)
 	}
+
 	g.deny = append(g.deny, processMounts(mounts)...)
 	return g
 }
@@ -115,10 +123,12 @@ func ResolveExisting(path string) string {
 		if target, err := filepath.EvalSymlinks(p); err == nil {
 			return filepath.Join(target, rest)
 		}
+
 		parent := filepath.Dir(p)
 		if parent == p {
 			return path
 		}
+
 		rest = filepath.Join(filepath.Base(p), rest)
 		p = parent
 	}
@@ -134,11 +144,13 @@ func (r resolver) existing(path string) string {
 	if parent == path || runtime.GOOS == "windows" { // there, it also sets right the letters of names
 		return ResolveExisting(path)
 	}
+
 	to, known := r[parent]
 	if !known {
 		to = r.existing(parent)
 		r[parent] = to
 	}
+
 	path = filepath.Join(to, filepath.Base(path))
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return ResolveExisting(path)
@@ -151,19 +163,23 @@ func (g *guard) check(path string, write bool) error {
 	if kernelPath(filepath.ToSlash(path), write) {
 		return refuse(path, ErrProtected, "devices and the inside of processes are not accessible")
 	}
+
 	denied := slices.ContainsFunc(g.deny, func(p string) bool { return g.covers(p, path) && !g.excepted(p, path) }) ||
 		slices.ContainsFunc(g.names, func(p string) bool { return g.begins(p, path) && !g.excepted(filepath.Dir(p), path) })
 	if denied {
 		return refuse(path, ErrProtected, "protected because it holds secrets or private state; it cannot be read or written")
 	}
+
 	if g.wider != nil {
 		if err := g.wider.check(path, write); err != nil {
 			return err
 		}
 	}
+
 	if !write {
 		return nil
 	}
+
 	for _, p := range g.denyWrite {
 		if g.covers(p, path) {
 			return refuse(path, ErrProtected, "protected against changes; ask the user to change it")
@@ -202,10 +218,12 @@ func (g *guard) covers(p, path string) bool {
 	if _, ok := under(p, path, true); !ok {
 		return false
 	}
+
 	a, err := os.Lstat(p)
 	if err != nil {
 		return false
 	}
+
 	b, err := os.Lstat(path[:len(p)])
 	return err == nil && os.SameFile(a, b)
 }
@@ -224,6 +242,7 @@ func Named(p string) (found []string) {
 	if err != nil {
 		return nil
 	}
+
 	defer d.Close()                //nolint:errcheck // only read
 	names, _ := d.Readdirnames(-1) // what cannot be read is not found
 	for _, n := range names {
@@ -241,11 +260,13 @@ func (g *guard) below(dir string) (inside []string) {
 			inside = append(inside, Named(p)...)
 		}
 	}
+
 	for _, p := range slices.Concat(g.deny, g.unlisted) {
 		if rel, ok := under(dir, p, g.fold); ok && rel != "." {
 			inside = append(inside, filepath.Join(dir, rel))
 		}
 	}
+
 	if g.wider != nil {
 		inside = append(inside, g.wider.below(dir)...)
 	}
@@ -260,6 +281,7 @@ func (g *guard) alias(changed time.Time, same func(fs.FileInfo) bool) bool {
 	for _, p := range g.names {
 		denied = append(denied, Named(p)...)
 	}
+
 	for _, p := range denied {
 		if info, err := os.Lstat(p); err == nil && info.Mode().IsRegular() && same(info) {
 			return true
@@ -277,18 +299,22 @@ func kernelPath(p string, write bool) bool {
 	if write && (strings.HasPrefix(p, "/proc/") || strings.HasPrefix(p, "/sys/")) {
 		return true
 	}
+
 	rest, ok := strings.CutPrefix(p, "/proc/")
 	if !ok {
 		return false
 	}
+
 	first, sub, deeper := strings.Cut(rest, "/")
 	switch first {
 	case "kcore", "kmsg", "kpagecount", "kpageflags", "kpagecgroup", "sysrq-trigger", "keys":
 		return true
 	}
+
 	if first != "self" && first != "thread-self" && strings.Trim(first, "0123456789") != "" {
 		return false
 	}
+
 	switch sub {
 	case "status", "stat", "statm", "comm", "limits", "cgroup", "loadavg", "oom_score":
 		return false

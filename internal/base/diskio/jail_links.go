@@ -51,6 +51,7 @@ func (x *linkIndex) look() {
 			if err != nil || !d.Type().IsRegular() {
 				return nil //nolint:nilerr // the rest still counts
 			}
+
 			if info, err := d.Info(); err == nil && linkCount(info) > 1 {
 				x.found = append(x.found, info)
 			}

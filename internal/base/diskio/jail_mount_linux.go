@@ -39,12 +39,14 @@ type mountWatch struct {
 func (w *mountWatch) look() ([]mount, uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if !w.opened {
 		w.opened = true
 		w.f = openMounts()
 		w.read()
 		return w.table, w.count
 	}
+
 	if w.f == nil || mountsChanged(w.f) {
 		w.read()
 	}
@@ -70,6 +72,7 @@ func (w *mountWatch) read() {
 	} else if data, err := io.ReadAll(io.NewSectionReader(w.f, 0, math.MaxInt64)); err == nil {
 		table = parseMounts(string(data))
 	}
+
 	if w.count == 0 || !slices.Equal(table, w.table) {
 		w.table = table
 		w.count++
@@ -82,6 +85,7 @@ func mountsChanged(f *os.File) bool {
 	if err != nil {
 		return true
 	}
+
 	changed := true
 	err = conn.Control(func(fd uintptr) {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}} //nolint:gosec // descriptors are small
@@ -145,6 +149,7 @@ func unescapeMount(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
 	}
+
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+3 < len(s) {
@@ -156,6 +161,7 @@ func unescapeMount(s string) string {
 		}
 		b.WriteByte(s[i])
 	}
+
 	return b.String()
 }
 
@@ -170,6 +176,7 @@ func mountedNames(all []mount, paths []string, workspace string) (names []string
 		if own < 0 {
 			continue
 		}
+
 		_, around := under(root, wsRoot, false)
 		around = around && disk == wsDisk && root != wsRoot
 
@@ -177,6 +184,7 @@ func mountedNames(all []mount, paths []string, workspace string) (names []string
 			if i == own || m.disk != disk {
 				continue
 			}
+
 			var name string
 			if below, ok := under(m.root, root, false); ok {
 				name = filepath.Join(m.point, below)
@@ -188,11 +196,13 @@ func mountedNames(all []mount, paths []string, workspace string) (names []string
 			} else {
 				continue
 			}
+
 			if _, covers := under(name, workspace, false); !covers {
 				names = append(names, name)
 			}
 		}
 	}
+
 	return names
 }
 
@@ -205,9 +215,11 @@ func onDisk(all []mount, p string) (disk, root string, own int) {
 			own = i
 		}
 	}
+
 	if own < 0 {
 		return "", "", own
 	}
+
 	rel, _ := under(all[own].point, p, false)
 	return all[own].disk, filepath.Join(all[own].root, rel), own
 }

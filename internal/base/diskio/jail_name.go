@@ -23,6 +23,7 @@ func checkName(name string) error {
 	case len(name) > maxPathBytes:
 		return refuse(name[:64]+"...", ErrBadName, "longer than %d bytes", maxPathBytes)
 	}
+
 	start := 0
 	for i := range len(name) + 1 {
 		if i < len(name) && name[i] != '/' {
@@ -33,6 +34,7 @@ func checkName(name string) error {
 		}
 		start = i + 1
 	}
+
 	if runtime.GOOS == "windows" {
 		return checkWindowsName(name)
 	}
@@ -46,6 +48,7 @@ func checkWindowsName(name string) error {
 	if strings.HasPrefix(p, `\\`) || strings.HasPrefix(p, `\??\`) {
 		return refuse(name, ErrBadName, "network and device paths are not allowed")
 	}
+
 	if len(p) >= 2 && p[1] == ':' {
 		letter := p[0] | 0x20
 		if letter < 'a' || letter > 'z' {
@@ -56,6 +59,7 @@ func checkWindowsName(name string) error {
 		}
 		p = p[2:]
 	}
+
 	for part := range strings.SplitSeq(p, `\`) {
 		if part == "" || part == "." || part == ".." {
 			continue
@@ -70,6 +74,7 @@ func checkWindowsName(name string) error {
 			return refuse(name, ErrBadName, "names a Windows device")
 		}
 	}
+
 	return nil
 }
 
@@ -80,6 +85,7 @@ func reservedWindowsName(part string) bool {
 	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
 		return true
 	}
+
 	for _, dev := range []string{"COM", "LPT"} {
 		if rest, ok := strings.CutPrefix(stem, dev); ok {
 			switch rest {
@@ -88,5 +94,6 @@ func reservedWindowsName(part string) bool {
 			}
 		}
 	}
+
 	return false
 }

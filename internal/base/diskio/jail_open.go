@@ -21,6 +21,7 @@ func (j *Jail) Open(name string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		var f *os.File
 		if f, err = j.openPlace(p); err == nil {
 			if err = j.straight.checkFile(start, f); err != nil {
@@ -29,11 +30,13 @@ func (j *Jail) Open(name string) (*os.File, error) {
 			}
 			return f, nil
 		}
+
 		if !escapes(err) {
 			return nil, err
 		}
 		p, err = j.follow(p, false)
 	}
+
 	return nil, refuse(p.abs, ErrOutside, "too many links")
 }
 
@@ -54,6 +57,7 @@ func (j *Jail) openPlace(p place) (*os.File, error) {
 	} else if err := mustBeRegular(p.abs, info); err != nil {
 		return nil, err
 	}
+
 	f, err := p.root.OpenFile(p.rel, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
 		return nil, err
@@ -77,6 +81,7 @@ func (j *Jail) vet(f *os.File, abs string) error {
 	if err := clearNonblock(f); err != nil {
 		return err
 	}
+
 	resolved, err := realPath(f, abs)
 	if err != nil {
 		return err
@@ -84,6 +89,7 @@ func (j *Jail) vet(f *os.File, abs string) error {
 	if err := j.guard().check(resolved, false); err != nil {
 		return err
 	}
+
 	same := func(other fs.FileInfo) bool { return os.SameFile(other, info) }
 	if linkCount(info) > 1 && j.guard().alias(inodeChange(info), same) {
 		return refuse(abs, ErrProtected, "is another name of a protected file")
@@ -105,6 +111,7 @@ func mustBeRegular(path string, info fs.FileInfo) error {
 	case m&fs.ModeDevice != 0:
 		return refuse(path, ErrNotRegular, "is a device, not a regular file")
 	}
+
 	return refuse(path, ErrNotRegular, "is not a regular file")
 }
 
@@ -115,10 +122,12 @@ func realPathByName(f *os.File, abs string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	byName, err := os.Lstat(resolved)
 	if err != nil {
 		return "", err
 	}
+
 	info, err := f.Stat()
 	if err != nil {
 		return "", err
@@ -147,6 +156,7 @@ func (j *Jail) stat(name string, how func(*os.Root, string) (fs.FileInfo, error)
 		}
 		p, err = j.follow(p, false)
 	}
+
 	return nil, refuse(p.abs, ErrOutside, "too many links")
 }
 
@@ -157,6 +167,7 @@ func (j *Jail) OpenDir(name string) (*Dir, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		var d *Dir
 		if d, err = j.openDirPlace(p); err == nil {
 			return d, nil
@@ -166,6 +177,7 @@ func (j *Jail) OpenDir(name string) (*Dir, error) {
 		}
 		p, err = j.follow(p, false)
 	}
+
 	return nil, refuse(p.abs, ErrOutside, "too many links")
 }
 
@@ -177,15 +189,18 @@ func (j *Jail) openDirPlace(p place) (*Dir, error) {
 	if !info.IsDir() {
 		return nil, refuse(p.abs, ErrNotRegular, "is not a directory")
 	}
+
 	d, resolved, err := newDir(p.root, p.rel, p.abs)
 	if err != nil {
 		return nil, err
 	}
+
 	g := j.guard()
 	if err := g.checkDir(resolved); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
+
 	d.jail, d.path, d.guard, d.hidden = j, resolved, g, g.below(resolved)
 	return d, nil
 }
@@ -196,10 +211,12 @@ func (j *Jail) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	entries, err := d.Entries()
 	if cerr := d.Close(); err == nil {
 		err = cerr
 	}
+
 	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, err
 }

@@ -13,6 +13,7 @@ func realPath(f *os.File, abs string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	var resolved string
 	var inner error
 	if err := c.Control(func(fd uintptr) { resolved, inner = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd))) }); err != nil {

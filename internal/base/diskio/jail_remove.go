@@ -15,11 +15,13 @@ func (j *Jail) Remove(ctx context.Context, name string, expect []byte) error {
 	if err != nil {
 		return err
 	}
+
 	defer t.close()
 	unlock, err := j.locks.lock(ctx, t.path)
 	if err != nil {
 		return err
 	}
+
 	defer unlock()
 	if err := t.look(); err != nil {
 		return err
@@ -27,6 +29,7 @@ func (j *Jail) Remove(ctx context.Context, name string, expect []byte) error {
 	if t.dir == nil || t.info == nil {
 		return &fs.PathError{Op: "remove", Path: t.path, Err: fs.ErrNotExist}
 	}
+
 	now, err := t.read(int64(len(expect)))
 	if err != nil && !errors.Is(err, ErrTooLarge) {
 		return err
@@ -37,6 +40,7 @@ func (j *Jail) Remove(ctx context.Context, name string, expect []byte) error {
 	if err := t.dir.Remove(t.base); err != nil {
 		return err
 	}
+
 	t.syncDir()
 	return nil
 }

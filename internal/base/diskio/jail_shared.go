@@ -42,6 +42,7 @@ func (s straightTrees) check(abs, path string) error {
 		if !ok {
 			continue
 		}
+
 		inside = true
 		if slices.ContainsFunc(s.dirs, func(t string) bool {
 			at, ok := under(t, path, s.fold)
@@ -50,6 +51,7 @@ func (s straightTrees) check(abs, path string) error {
 			return nil
 		}
 	}
+
 	if !inside {
 		return nil
 	}

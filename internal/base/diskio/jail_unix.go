@@ -50,6 +50,7 @@ func (v *volumeRoots) open(string) (*os.Root, string, error) {
 		}
 		v.root = root
 	}
+
 	return v.root, "/", nil
 }
 

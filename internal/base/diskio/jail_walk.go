@@ -57,6 +57,7 @@ func (w Walk[S]) Run(ctx context.Context, start *Dir, inherited S) error {
 			}
 		})
 	}
+
 	wg.Wait()
 	q.drain()
 	return ctx.Err()
@@ -68,6 +69,7 @@ func (w Walk[S]) step(ctx context.Context, q *walkQueue[S], it walkItem[S], work
 		it.dir.release()
 		return
 	}
+
 	d := it.dir
 	if it.name != "" { // a child of it.dir that is yet to be opened
 		child, err := it.dir.OpenDir(it.name)
@@ -78,12 +80,14 @@ func (w Walk[S]) step(ctx context.Context, q *walkQueue[S], it walkItem[S], work
 		}
 		d = &sharedDir{Dir: child}
 	}
+
 	d.retain()
 	defer d.release()
 	entries, err := d.Entries()
 	if err != nil {
 		w.Failed(it.rel, err)
 	}
+
 	state, kept := w.Enter(d.Dir, it.rel, it.state, entries)
 	var files []fs.DirEntry
 	var sub []walkItem[S]
@@ -92,19 +96,23 @@ func (w Walk[S]) step(ctx context.Context, q *walkQueue[S], it walkItem[S], work
 			files = append(files, e)
 			continue
 		}
+
 		rel := path.Join(it.rel, e.Name())
 		if it.depth+1 > maxWalkDepth {
 			w.Failed(rel, refuse(rel, ErrBadName, "nested too deeply"))
 			continue
 		}
+
 		d.retain()
 		sub = append(sub, walkItem[S]{dir: d, name: e.Name(), rel: rel, state: state, depth: it.depth + 1})
 	}
+
 	for len(files) > walkBatch {
 		d.retain()
 		sub = append(sub, walkItem[S]{dir: d, rel: it.rel, files: files[:walkBatch]})
 		files = files[walkBatch:]
 	}
+
 	q.push(sub...)
 	w.files(ctx, walkItem[S]{dir: d, rel: it.rel, files: files}, worker)
 }
@@ -167,12 +175,15 @@ func (q *walkQueue[S]) push(items ...walkItem[S]) {
 func (q *walkQueue[S]) pop() (it walkItem[S], ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	for len(q.items) == 0 && q.busy > 0 && !q.aborted {
 		q.ready.Wait()
 	}
+
 	if q.aborted || len(q.items) == 0 {
 		return it, false
 	}
+
 	last := len(q.items) - 1
 	it = q.items[last]
 	q.items[last] = walkItem[S]{}

@@ -36,16 +36,20 @@ func (v *volumeRoots) open(abs string) (*os.Root, string, error) {
 	vol := strings.ToUpper(filepath.VolumeName(abs)) + `\`
 	v.mu.Lock()
 	defer v.mu.Unlock()
+
 	if r := v.roots[vol]; r != nil {
 		return r, vol, nil
 	}
+
 	r, err := os.OpenRoot(vol)
 	if err != nil {
 		return nil, "", err
 	}
+
 	if v.roots == nil {
 		v.roots = map[string]*os.Root{}
 	}
+
 	v.roots[vol] = r
 	return r, vol, nil
 }

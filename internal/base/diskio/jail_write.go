@@ -50,19 +50,23 @@ func (j *Jail) replace(ctx context.Context, name string, content func(*target) (
 	if err != nil {
 		return Written{}, err
 	}
+
 	defer t.close()
 	unlock, err := j.locks.lock(ctx, t.path)
 	if err != nil {
 		return Written{}, err
 	}
+
 	defer unlock()
 	if err := t.look(); err != nil { // another update may have changed it while we waited
 		return Written{}, err
 	}
+
 	data, err := content(t)
 	if err != nil {
 		return Written{}, err
 	}
+
 	if t.dir == nil {
 		if err := t.makeParents(j); err != nil {
 			return Written{}, err
@@ -83,6 +87,7 @@ func (j *Jail) MkdirAll(name string) error {
 		}
 		p, err = j.follow(p, true)
 	}
+
 	return err
 }
 
@@ -97,11 +102,13 @@ func (j *Jail) mkdirAll(p place) error {
 			}
 			return err
 		}
+
 		resolved, err := realPath(f, filepath.Join(p.base, rel))
 		_ = f.Close()
 		if err != nil {
 			return err
 		}
+
 		rest, err := filepath.Rel(rel, p.rel)
 		if err != nil {
 			return err
@@ -137,6 +144,7 @@ func (j *Jail) target(name string) (*target, error) {
 		if p.rel == "." || p.rel == "" {
 			return nil, refuse(p.abs, ErrNotRegular, "is a directory")
 		}
+
 		var t *target
 		var next string
 		t, next, err = j.pin(p)
@@ -147,6 +155,7 @@ func (j *Jail) target(name string) (*target, error) {
 				return nil, err
 			}
 			return t, nil
+
 		case err == nil:
 			p, err = j.locate(next, true)
 		case escapes(err):
@@ -155,6 +164,7 @@ func (j *Jail) target(name string) (*target, error) {
 			return nil, err
 		}
 	}
+
 	return nil, refuse(p.abs, ErrOutside, "too many links")
 }
 
@@ -171,6 +181,7 @@ func (j *Jail) pin(p place) (*target, string, error) {
 		}
 		return nil, "", err
 	}
+
 	t := &target{place: p, dir: dir, base: filepath.Base(p.rel)}
 	next, err := j.inspect(t)
 	if err != nil || next != "" {
@@ -185,19 +196,23 @@ func (j *Jail) inspect(t *target) (next string, err error) {
 	if err != nil {
 		return "", err
 	}
+
 	parent, err := realPath(f, filepath.Dir(t.place.abs))
 	_ = f.Close()
 	if err != nil {
 		return "", err
 	}
+
 	t.path = filepath.Join(parent, t.base)
 	if err := j.guard().check(t.path, true); err != nil {
 		return "", err
 	}
+
 	info, err := t.dir.Lstat(t.base)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return "", nil //nolint:nilerr // look reports what matters
 	}
+
 	link, err := t.dir.Readlink(t.base)
 	if err != nil {
 		return "", err
@@ -217,6 +232,7 @@ func (t *target) look() error {
 	if t.dir == nil {
 		return nil
 	}
+
 	info, err := t.dir.Lstat(t.base)
 	if IsMissing(err) {
 		t.info = nil
@@ -225,6 +241,7 @@ func (t *target) look() error {
 	if err != nil {
 		return err
 	}
+
 	t.info = info
 	return mustBeRegular(t.path, info)
 }
@@ -233,10 +250,12 @@ func (t *target) read(limit int64) ([]byte, error) {
 	if t.info == nil {
 		return nil, nil
 	}
+
 	f, err := t.dir.OpenFile(t.base, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
@@ -248,11 +267,13 @@ func (t *target) read(limit int64) ([]byte, error) {
 	if info.Size() > limit {
 		return nil, refuse(t.path, ErrTooLarge, "is %d bytes; at most %d can be edited", info.Size(), limit)
 	}
+
 	t.info = info
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		return nil, refuse(t.path, ErrTooLarge, "is over %d bytes", limit)
 	}
+
 	if data == nil {
 		data = []byte{}
 	}
@@ -264,6 +285,7 @@ func (t *target) unchanged() error {
 	if err := t.look(); err != nil || !t.pinned {
 		return err
 	}
+
 	changed := refuse(t.path, ErrChanged, "was changed by something else just now; read it again")
 	if (t.expect == nil) != (t.info == nil) {
 		return changed
@@ -271,6 +293,7 @@ func (t *target) unchanged() error {
 	if t.info == nil {
 		return nil
 	}
+
 	now, err := t.read(int64(len(t.expect)))
 	if errors.Is(err, ErrTooLarge) || err == nil && !bytes.Equal(now, t.expect) {
 		return changed
@@ -288,6 +311,7 @@ func (t *target) makeParents(j *Jail) error {
 	} else if err != nil {
 		return err
 	}
+
 	again, err := j.target(t.place.abs)
 	if err != nil {
 		return err
@@ -295,6 +319,7 @@ func (t *target) makeParents(j *Jail) error {
 	if again.dir == nil {
 		return refuse(t.place.abs, ErrChanged, "its directory vanished just now; try again")
 	}
+
 	again.pinned, again.expect = t.pinned, t.expect
 	*t = *again
 	return t.look()
@@ -305,11 +330,13 @@ func (t *target) write(data []byte) (w Written, err error) {
 	if t.info != nil {
 		perm = t.info.Mode().Perm()
 	}
+
 	temp := tempName()
 	f, err := t.dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return Written{}, err
 	}
+
 	defer func() {
 		if err != nil {
 			_ = f.Close()
@@ -321,12 +348,14 @@ func (t *target) write(data []byte) (w Written, err error) {
 			return Written{}, err
 		}
 	}
+
 	if _, err = f.Write(data); err != nil {
 		return Written{}, err
 	}
 	if err = f.Sync(); err != nil {
 		return Written{}, err
 	}
+
 	info, err := f.Stat()
 	if err != nil {
 		return Written{}, err
@@ -337,10 +366,12 @@ func (t *target) write(data []byte) (w Written, err error) {
 	if err = t.unchanged(); err != nil {
 		return Written{}, err
 	}
+
 	created := t.info == nil
 	if err = t.dir.Rename(temp, t.base); err != nil {
 		return Written{}, err
 	}
+
 	t.syncDir()
 	return Written{Path: t.path, Created: created, Info: info}, nil
 }
@@ -376,6 +407,7 @@ func (l *pathLocks) lock(ctx context.Context, path string) (unlock func(), err e
 	if l.fold {
 		path = strings.ToLower(path)
 	}
+
 	l.mu.Lock()
 	e := l.held[path]
 	if e == nil {
@@ -385,6 +417,7 @@ func (l *pathLocks) lock(ctx context.Context, path string) (unlock func(), err e
 		e = &pathLock{slot: make(chan struct{}, 1)}
 		l.held[path] = e
 	}
+
 	e.users++
 	l.mu.Unlock()
 	leave := func() {

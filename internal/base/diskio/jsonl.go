@@ -42,24 +42,29 @@ func Lines(r io.Reader, offset int64) iter.Seq2[Line, error] {
 				long = append(long, part...)
 				continue
 			}
+
 			if len(long) > 0 {
 				long = append(long, part...)
 				part = long
 			}
+
 			if err != nil && !errors.Is(err, io.EOF) {
 				yield(Line{Offset: offset}, err)
 				return
 			}
+
 			line := Line{Offset: offset, Bytes: part, Whole: err == nil}
 			if line.Whole {
 				line.Bytes = part[:len(part)-1]
 			}
+
 			if len(part) > 0 && !yield(line, nil) {
 				return
 			}
 			if err != nil {
 				return
 			}
+
 			offset += int64(len(part))
 			long = long[:0]
 		}
@@ -79,6 +84,7 @@ func LinesBackward(r io.ReaderAt, size int64) iter.Seq2[Line, error] {
 			if body > 0 && buf[body-1] == '\n' {
 				body--
 			}
+
 			cut := bytes.LastIndexByte(buf[:body], '\n') + 1
 			if (cut > 0 || start == 0) && len(buf) > 0 {
 				line := Line{Offset: start + int64(cut), Bytes: buf[cut:body], Whole: body < len(buf)}
@@ -88,6 +94,7 @@ func LinesBackward(r io.ReaderAt, size int64) iter.Seq2[Line, error] {
 				buf = buf[:cut]
 				continue
 			}
+
 			n := min(chunk, start)
 			chunk *= 2 // so that a line of any length is copied a bounded number of times
 			grown := make([]byte, n, n+int64(len(buf)))
@@ -95,6 +102,7 @@ func LinesBackward(r io.ReaderAt, size int64) iter.Seq2[Line, error] {
 				yield(Line{}, err)
 				return
 			}
+
 			buf = append(grown, buf...)
 			start -= n
 		}
@@ -128,6 +136,7 @@ func RepairTail(f *os.File, aside string, sync bool) (size, torn int64, err erro
 	if torn, err = TornBytes(f, fi.Size()); err != nil || torn == 0 {
 		return fi.Size(), 0, err
 	}
+
 	size = fi.Size() - torn
 	if err := appendAside(aside, io.NewSectionReader(f, size, torn), sync); err != nil {
 		return 0, 0, fmt.Errorf("keep the torn tail aside: %w", err)
@@ -135,6 +144,7 @@ func RepairTail(f *os.File, aside string, sync bool) (size, torn int64, err erro
 	if err := f.Truncate(size); err != nil {
 		return 0, 0, err
 	}
+
 	if sync {
 		err = f.Sync()
 	}
@@ -146,6 +156,7 @@ func appendAside(path string, src io.Reader, sync bool) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(f, src)
 	if err == nil {
 		_, err = f.Write([]byte{'\n'})

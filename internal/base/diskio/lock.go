@@ -44,6 +44,7 @@ func TryLock(path string) (*Lock, error) {
 		if err != nil {
 			return nil, lockOpenError(path, err)
 		}
+
 		ok, err := lockFile(f)
 		if err != nil || !ok {
 			pid := readPID(f)
@@ -53,18 +54,21 @@ func TryLock(path string) (*Lock, error) {
 			}
 			return nil, &LockedError{Path: path, PID: pid}
 		}
+
 		// Between open and lock the previous owner may have removed the file;
 		// then this lock guards a nameless inode and means nothing.
 		same, err := stillNamed(f, path)
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
+
 		if !same {
 			if err := f.Close(); err != nil {
 				return nil, err
 			}
 			continue
 		}
+
 		if err := writePID(f); err != nil {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 		}
@@ -94,6 +98,7 @@ func stillNamed(f *os.File, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	named, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -118,6 +123,7 @@ func readPID(f *os.File) int {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0
 	}
+
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(buf[:n])))
 	if err != nil {
 		return 0

@@ -18,11 +18,13 @@ func LockOpen(ctx context.Context, f *os.File) error {
 		if ok || err != nil {
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), &LockedError{Path: f.Name()})
 		case <-time.After(pause + rand.N(pause)): //nolint:gosec // spreads those who wait
 		}
+
 		pause = min(2*pause, 2*time.Millisecond)
 	}
 }

@@ -23,6 +23,7 @@ func (l *Lock) Again() error {
 	if !ok {
 		return &LockedError{Path: l.path, PID: readPID(l.f)}
 	}
+
 	same, err := stillNamed(l.f, l.path)
 	if err == nil && !same {
 		err = ErrLockGone
@@ -30,6 +31,7 @@ func (l *Lock) Again() error {
 	if err == nil && readPID(l.f) != os.Getpid() {
 		err = writePID(l.f)
 	}
+
 	if err != nil {
 		return errors.Join(err, l.f.Close())
 	}

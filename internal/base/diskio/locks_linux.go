@@ -44,6 +44,7 @@ func NewLocks(dir string) *Locks { return &Locks{dir: dir, held: map[int64]int{}
 func (l *Locks) Try(name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if l.f == nil {
 		f, err := os.OpenFile(filepath.Join(l.dir, ".locks"), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
@@ -51,6 +52,7 @@ func (l *Locks) Try(name string) error {
 		}
 		l.f = f
 	}
+
 	at := lockRange(name)
 	if l.held[at] == 0 {
 		err := l.control(unix.F_WRLCK, at)
@@ -64,6 +66,7 @@ func (l *Locks) Try(name string) error {
 			return errors.Join(fmt.Errorf("lock %s: %w", name, err), l.control(unix.F_UNLCK, at))
 		}
 	}
+
 	l.held[at]++
 	return nil
 }
@@ -101,6 +104,7 @@ func (l *Locks) control(typ int16, at int64) error {
 	if err != nil {
 		return err
 	}
+
 	cerr := conn.Control(func(fd uintptr) {
 		for {
 			lk := unix.Flock_t{Type: typ, Start: at, Len: lockWidth}

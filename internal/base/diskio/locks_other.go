@@ -29,6 +29,7 @@ func NewLocks(dir string) *Locks { return &Locks{dir: dir, rest: map[string]*Loc
 func (l *Locks) Try(name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if old := l.rest[name]; old != nil {
 		err := old.Again()
 		if !errors.Is(err, ErrLockGone) {
@@ -36,6 +37,7 @@ func (l *Locks) Try(name string) error {
 		}
 		delete(l.rest, name)
 	}
+
 	lock, err := TryLock(filepath.Join(l.dir, name+".lock"))
 	if err == nil {
 		l.rest[name] = lock

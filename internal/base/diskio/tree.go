@@ -67,12 +67,14 @@ func openTop(abs string) (top *Tree, rel string, err error) {
 	if !filepath.IsAbs(abs) {
 		return nil, "", refuse(abs, ErrBadName, "is not an absolute path")
 	}
+
 	abs = filepath.Clean(abs)
 	volume := filepath.VolumeName(abs) + string(filepath.Separator)
 	top, err = OpenTree(volume)
 	if err != nil {
 		return nil, "", err
 	}
+
 	if rel = filepath.ToSlash(strings.TrimPrefix(abs, volume)); rel == "" {
 		rel = "."
 	}
@@ -150,6 +152,7 @@ func (t *Tree) OpenFile(name string, flag int, perm fs.FileMode) (*os.File, erro
 	if err != nil {
 		return nil, err
 	}
+
 	if flag&os.O_TRUNC != 0 {
 		if err := f.Truncate(0); err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -166,6 +169,7 @@ func (t *Tree) openSteps(clean string, flag int, perm fs.FileMode) (*os.File, er
 	if err != nil {
 		return nil, err
 	}
+
 	defer done()
 
 	for range maxOpens {
@@ -205,10 +209,12 @@ func (t *Tree) openSeen(dir *os.Root, base, clean string, flag int, before fs.Fi
 	if err != nil {
 		return nil, t.describe("open", clean, err)
 	}
+
 	after, err := t.vet(f, clean)
 	if err == nil && !os.SameFile(before, after) {
 		err = refuse(t.full(clean), ErrChanged, "was replaced while it was being opened; try again")
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -241,6 +247,7 @@ func (t *Tree) ReadFile(name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read
 
 	info, err := f.Stat()
@@ -255,6 +262,7 @@ func (t *Tree) ReadFile(name string, limit int64) ([]byte, error) {
 	if err == nil && int64(len(data)) > limit {
 		err = refuse(t.full(name), ErrTooLarge, "grew over %d bytes while it was read", limit)
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -281,10 +289,12 @@ func (t *Tree) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	dir, base, done, err := t.parent(clean)
 	if err != nil {
 		return err
 	}
+
 	defer done()
 
 	if info, err := dir.Lstat(base); err == nil {
@@ -314,10 +324,12 @@ func (t *Tree) CreateNew(name string, data []byte, perm fs.FileMode) (created bo
 	if err != nil {
 		return false, err
 	}
+
 	dir, base, done, err := t.parent(clean)
 	if err != nil {
 		return false, err
 	}
+
 	defer done()
 
 	if info, err := dir.Lstat(base); err == nil {
@@ -328,10 +340,12 @@ func (t *Tree) CreateNew(name string, data []byte, perm fs.FileMode) (created bo
 	if err != nil {
 		return false, t.describe("create", clean, err)
 	}
+
 	err = dir.Link(temp, base)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		err = fillNew(dir, base, data, perm) // a disk without hard links
 	}
+
 	if gone := dir.Remove(temp); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
 		return err == nil, errors.Join(err, gone)
 	}
@@ -356,10 +370,12 @@ func (t *Tree) Mkdir(name string, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	dir, base, done, err := t.parent(clean)
 	if err != nil {
 		return err
 	}
+
 	defer done()
 
 	if err := dir.Mkdir(base, perm); err != nil {
@@ -387,6 +403,7 @@ func (t *Tree) MkdirAll(name string, perm fs.FileMode) error {
 				next, err = enter(at, part)
 			}
 		}
+
 		if err != nil {
 			return t.describe("mkdir", done, err)
 		}
@@ -402,12 +419,14 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer dir.Close() //nolint:errcheck // only read
 
 	f, err := dir.Open(".") // a file of a root looks entries up relative to itself
 	if err != nil {
 		return nil, t.describe("list", name, err)
 	}
+
 	defer f.Close() //nolint:errcheck // only read
 
 	entries, err := f.ReadDir(-1)
@@ -424,6 +443,7 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 	if clean == "." {
 		return t.root.Lstat(".")
 	}
+
 	if info, err := t.lstatKernel(clean); err == nil {
 		return info, nil
 	} else if errors.Is(err, fs.ErrNotExist) {
@@ -434,6 +454,7 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer done()
 
 	info, err := dir.Lstat(base)
@@ -460,10 +481,12 @@ func (t *Tree) remove(name string, how func(*os.Root, string) error) error {
 	if err != nil {
 		return err
 	}
+
 	dir, base, done, err := t.parent(clean)
 	if err != nil {
 		return err
 	}
+
 	defer done()
 
 	if err := how(dir, base); err != nil {
@@ -479,19 +502,23 @@ func (t *Tree) Rename(from, to string) error {
 	if err != nil {
 		return err
 	}
+
 	to, err = t.clean(to, false)
 	if err != nil {
 		return err
 	}
+
 	fromDir, fromBase, fromDone, err := t.parent(from)
 	if err != nil {
 		return err
 	}
+
 	defer fromDone()
 	toDir, toBase, toDone, err := t.parent(to)
 	if err != nil {
 		return err
 	}
+
 	defer toDone()
 
 	if path.Dir(from) == path.Dir(to) {
@@ -500,6 +527,7 @@ func (t *Tree) Rename(from, to string) error {
 		}
 		return syncRoot(fromDir)
 	}
+
 	if err := t.renameBetween(fromDir, toDir, from, to); err != nil {
 		return t.describe("rename", from, err)
 	}

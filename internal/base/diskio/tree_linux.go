@@ -53,6 +53,7 @@ func (t *Tree) beneath(clean string, flags uint64) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	how := &unix.OpenHow{
 		Flags:   flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,

@@ -17,6 +17,7 @@ func (t *Tree) clean(name string, whole bool) (string, error) {
 	if err := checkName(name); err != nil {
 		return "", err
 	}
+
 	clean := path.Clean(name)
 	if !fs.ValidPath(clean) || runtime.GOOS == "windows" && strings.Contains(clean, `\`) {
 		return "", refuse(name, ErrOutside, "is not a slash path relative to %s", t.path)
@@ -38,9 +39,11 @@ func (t *Tree) describe(op, name string, err error) error {
 		}
 		return refuse(t.full(name), stepErr.kind, "%s", stepErr.detail)
 	}
+
 	if _, ok := errors.AsType[*JailError](err); ok {
 		return err
 	}
+
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	} else if le, ok := errors.AsType[*os.LinkError](err); ok {
@@ -72,6 +75,7 @@ func (t *Tree) folder(name string) (*os.Root, error) {
 	if clean == "." {
 		return t.root.OpenRoot(".")
 	}
+
 	at, held := t.root, []*os.Root(nil)
 	for done, part := range prefixes(clean) {
 		next, err := enter(at, part)
@@ -81,6 +85,7 @@ func (t *Tree) folder(name string) (*os.Root, error) {
 		}
 		at, held = next, append(held, next)
 	}
+
 	closeRoots(held[:len(held)-1])
 	return at, nil
 }
@@ -146,6 +151,7 @@ func enter(dir *os.Root, name string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	after, err := sub.Stat(".")
 	if err != nil || !os.SameFile(before, after) {
 		return nil, errors.Join(&stepError{ErrChanged, "was replaced while it was being opened; try again"}, sub.Close())

@@ -23,12 +23,14 @@ func withFd(dir *os.Root, use func(fd int) error) error {
 	if err != nil {
 		return err
 	}
+
 	defer f.Close() //nolint:errcheck // only a handle
 
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return err
 	}
+
 	var inner error
 	err = conn.Control(func(fd uintptr) { inner = use(int(fd)) })
 	return errors.Join(err, inner)

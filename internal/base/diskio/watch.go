@@ -16,12 +16,15 @@ func Watch(ctx context.Context, dirs []string, changed func()) error {
 	if err != nil {
 		return err
 	}
+
 	for _, dir := range dirs {
 		err = errors.Join(err, w.Add(dir))
 	}
+
 	if err != nil {
 		return errors.Join(err, w.Close())
 	}
+
 	changed()
 	for {
 		select {
@@ -35,6 +38,7 @@ func Watch(ctx context.Context, dirs []string, changed func()) error {
 				continue
 			}
 			return errors.Join(err, w.Close())
+
 		case <-ctx.Done():
 			return w.Close()
 		}

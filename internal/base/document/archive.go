@@ -39,6 +39,7 @@ func openArchive(in *input) (*archive, error) {
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are only looked up, never written
 		return nil, problem(errMalformed, "not a readable zip archive; the file is damaged or something else")
 	}
+
 	dir.open = true
 	z := &archive{in: in, members: make(map[string]*zip.File, len(r.File)), memberLimit: maxMemberBytes, totalLimit: maxTotalBytes}
 	for _, f := range r.File {
@@ -50,6 +51,7 @@ func openArchive(in *input) (*archive, error) {
 			z.members[name] = f
 		}
 	}
+
 	return z, nil
 }
 
@@ -83,10 +85,12 @@ func (m *member) Read(p []byte) (int, error) {
 	if err := m.z.in.ctx.Err(); err != nil {
 		return 0, err
 	}
+
 	n, err := m.r.Read(p)
 	m.bytes += int64(n)
 	m.token += int64(n)
 	m.z.total += int64(n)
+
 	switch {
 	case m.bytes > m.z.memberLimit:
 		return 0, problem(ErrTooLarge, "a part decompresses to more than %d MiB", m.z.memberLimit>>20)
@@ -95,6 +99,7 @@ func (m *member) Read(p []byte) (int, error) {
 	case m.token > maxTokenBytes:
 		return 0, problem(ErrTooLarge, "a single tag or text is over %d MiB", maxTokenBytes>>20)
 	}
+
 	return n, err
 }
 
@@ -111,6 +116,7 @@ func (z *archive) open(name string) (*part, error) {
 	if f == nil {
 		return nil, problem(errMalformed, "the part %s is missing", name)
 	}
+
 	r, err := f.Open()
 	if errors.Is(err, zip.ErrAlgorithm) {
 		return nil, problem(errUnsupported, "the part %s is compressed in an unusual way", name)
@@ -118,6 +124,7 @@ func (z *archive) open(name string) (*part, error) {
 	if err != nil {
 		return nil, z.wrap(err)
 	}
+
 	m := &member{z: z, r: r}
 	// Strict, so that entities other than the five of XML are errors.
 	return &part{m: m, dec: xml.NewDecoder(m)}, nil
@@ -138,17 +145,20 @@ func (p *part) next() (xml.Token, error) {
 			}
 			return nil, p.m.z.wrap(err)
 		}
+
 		switch t.(type) {
 		case xml.StartElement:
 			if p.depth++; p.depth > maxDepth {
 				return nil, problem(ErrTooLarge, "elements nested deeper than %d", maxDepth)
 			}
 			return t, nil
+
 		case xml.EndElement:
 			if p.depth--; p.depth < 0 {
 				return nil, problem(errMalformed, "end tags without start")
 			}
 			return t, nil
+
 		case xml.CharData:
 			return t, nil
 		case xml.Directive:
@@ -173,6 +183,7 @@ func (z *archive) each(name string, fn func(p *part, e xml.StartElement) error) 
 	if err != nil {
 		return err
 	}
+
 	defer p.close()
 	for {
 		t, err := p.next()
@@ -182,6 +193,7 @@ func (z *archive) each(name string, fn func(p *part, e xml.StartElement) error) 
 		if err != nil {
 			return err
 		}
+
 		if e, ok := t.(xml.StartElement); ok {
 			if err := fn(p, e); err != nil {
 				return err
@@ -229,6 +241,7 @@ func (z *archive) relations(name string) (byID map[string]string, byType map[str
 	if !z.has(rels) {
 		return byID, byType, nil
 	}
+
 	err = z.each(rels, func(_ *part, e xml.StartElement) error {
 		if e.Name.Local != "Relationship" || attr(e, "TargetMode") == "External" {
 			return nil
@@ -236,12 +249,14 @@ func (z *archive) relations(name string) (byID map[string]string, byType map[str
 		if len(byID) >= maxMembers {
 			return problem(ErrTooLarge, "more than %d relations", maxMembers)
 		}
+
 		target := strings.ReplaceAll(attr(e, "Target"), `\`, "/")
 		if strings.HasPrefix(target, "/") {
 			target = path.Clean(target)[1:]
 		} else {
 			target = path.Join(path.Dir(name), target)
 		}
+
 		byID[attr(e, "Id")] = target
 		kind := path.Base(attr(e, "Type"))
 		if byType[kind] == "" {

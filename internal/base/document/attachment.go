@@ -19,11 +19,13 @@ func Attachment(ctx context.Context, name string, r io.ReaderAt, size int64) (Te
 	if size > maxFileBytes {
 		return Text{}, problem(ErrTooLarge, "%d MB; at most %d MB are read", size/1_000_000, maxFileBytes/1_000_000)
 	}
+
 	in := &input{ctx: ctx, r: r, size: size}
 	data, err := io.ReadAll(io.NewSectionReader(in, 0, min(size, utf8.UTFMax*defaultMaxChars)))
 	if err != nil {
 		return Text{}, err
 	}
+
 	whole := int64(len(data)) == size
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	for range utf8.UTFMax - 1 { // the last character may be cut in two
@@ -32,13 +34,16 @@ func Attachment(ctx context.Context, name string, r io.ReaderAt, size int64) (Te
 		}
 		data = data[:len(data)-1]
 	}
+
 	s := string(data)
 	if bytes.IndexByte(data, 0) >= 0 {
 		return Text{}, problem(errUnsupported, "not text although its name says so")
 	}
+
 	if !utf8.Valid(data) {
 		s = latin1(data)
 	}
+
 	out := &output{left: defaultMaxChars}
 	full := errors.Is(out.write("", s), errFull)
 	return Text{Content: out.b.String(), Cut: full || !whole}, nil

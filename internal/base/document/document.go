@@ -107,6 +107,7 @@ func Detect(name string, head []byte) Format {
 	case ".pptx", ".pptm", ".potx", ".ppsx", ".ppsm":
 		return PowerPoint
 	}
+
 	if bytes.HasPrefix(head, []byte("%PDF-")) {
 		return PDF
 	}
@@ -166,6 +167,7 @@ func Extract(ctx context.Context, name string, r io.ReaderAt, size int64, o Opti
 			e.Format = format
 		}
 	}()
+
 	switch {
 	case format == None:
 		return Text{}, problem(errUnsupported, "not a PDF, Word, Excel or PowerPoint file")
@@ -176,12 +178,14 @@ func Extract(ctx context.Context, name string, r io.ReaderAt, size int64, o Opti
 	case format != PDF && bytes.HasPrefix(head, []byte("\xd0\xcf\x11\xe0")):
 		return Text{}, problem(errEncrypted, "protected with a password, or in the old binary format; save it again without a password as %s", extension(name))
 	}
+
 	if o.MaxChars <= 0 {
 		o.MaxChars = defaultMaxChars
 	}
 	if o.MaxPages <= 0 {
 		o.MaxPages = defaultMaxPages
 	}
+
 	limited, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	in := &input{ctx: limited, r: r, size: size}
@@ -193,6 +197,7 @@ func Extract(ctx context.Context, name string, r io.ReaderAt, size int64, o Opti
 	if limited.Err() != nil { // readers may have taken the end of time for the end of data
 		return Text{}, problem(ErrTooSlow, "reading it takes longer than %d seconds", int(maxTime.Seconds()))
 	}
+
 	t.Format = format
 	return t, err
 }
@@ -201,10 +206,12 @@ func read(format Format, in *input, out *output, o Options) (Text, error) {
 	if format == PDF {
 		return readPDF(in, out, o)
 	}
+
 	z, err := openArchive(in)
 	if err != nil {
 		return Text{}, err
 	}
+
 	switch format {
 	case Word:
 		return readWord(z, out)
@@ -229,6 +236,7 @@ func (o Options) pages(total int) (from, to int, err error) {
 	if to <= 0 || to > total {
 		to = total
 	}
+
 	if total == 0 {
 		return 1, 0, nil
 	}

@@ -27,6 +27,7 @@ func (o *output) write(sep, s string) error {
 	if strings.TrimSpace(s) == "" {
 		return nil
 	}
+
 	lead := sep
 	if !o.open {
 		lead = ""
@@ -37,19 +38,23 @@ func (o *output) write(sep, s string) error {
 			lead += o.head + "\n"
 		}
 	}
+
 	n := utf8.RuneCountInString(lead)
 	if n >= o.left {
 		o.left = 0
 		return errFull
 	}
+
 	o.b.WriteString(lead)
 	o.left -= n
 	o.head, o.open = "", true
+
 	if n = utf8.RuneCountInString(s); n > o.left {
 		o.b.WriteString(firstRunes(s, o.left))
 		o.left = 0
 		return errFull
 	}
+
 	o.b.WriteString(s)
 	o.left -= n
 	return nil
@@ -84,6 +89,7 @@ func clean(s string) string {
 	if !strings.Contains(s, " \n") && !strings.HasSuffix(s, " ") && !strings.HasSuffix(s, "\n") && !strings.HasPrefix(s, "\n") {
 		return s
 	}
+
 	lines := strings.Split(strings.Trim(s, "\n"), "\n")
 	for i, l := range lines {
 		lines[i] = strings.TrimRight(l, " ")

@@ -57,38 +57,46 @@ func readPDF(in *input, out *output, o Options) (Text, error) {
 	if err != nil {
 		return Text{}, err
 	}
+
 	pages, err := d.pages()
 	if err != nil {
 		return Text{}, err
 	}
+
 	t := Text{Pages: len(pages)}
 	if t.From, t.To, err = o.pages(t.Pages); err != nil {
 		return Text{}, err
 	}
+
 	empty := 0
 	for n := t.From; n <= t.To; n++ {
 		if err := in.ctx.Err(); err != nil {
 			return Text{}, err
 		}
+
 		s := d.pageText(pages[n-1], n, out.left)
 		if strings.TrimSpace(s) == "" {
 			empty++
 			continue
 		}
+
 		head := fmt.Sprintf("--- Page %d ---", n)
 		if o.WholePages && n > t.From && len([]rune(s))+len(head)+3 > out.left {
 			t.To = n - 1
 			break
 		}
+
 		out.section(head)
 		if err := out.write("", s); errors.Is(err, errFull) {
 			t.To, t.Cut = n, true
 			break
 		}
 	}
+
 	if empty > 0 && out.b.Len() > 0 {
 		d.notes.add("Pages without text: %d. They may be scans; nothing in pictures is read.", empty)
 	}
+
 	t.Content, t.Notes = out.b.String(), d.notes
 	return t, nil
 }
@@ -100,25 +108,30 @@ func openPDF(in *input) (*pdf, error) {
 	if _, err := in.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+
 	i := bytes.Index(head, []byte("%PDF-"))
 	if i < 0 {
 		return nil, problem(errMalformed, "not a PDF file although its name says so")
 	}
+
 	d.shift = int64(i)
 	err := d.readXref()
 	if in.ctx.Err() != nil {
 		return nil, in.ctx.Err()
 	}
+
 	if err == nil && d.trailer["Encrypt"] != nil {
 		if err := d.unlock(); err != nil {
 			return nil, err
 		}
 	}
+
 	if err != nil || d.catalog() == nil {
 		if err := d.rebuild(); err != nil {
 			return nil, err
 		}
 	}
+
 	if d.trailer["Encrypt"] != nil && d.crypt == nil {
 		if err := d.unlock(); err != nil {
 			return nil, err
@@ -128,6 +141,7 @@ func openPDF(in *input) (*pdf, error) {
 			return nil, err
 		}
 	}
+
 	if d.catalog() == nil {
 		return nil, problem(errMalformed, "damaged: it has no list of pages")
 	}
@@ -159,6 +173,7 @@ func (d *pdf) load(num int) object {
 	if num < 0 || num >= len(d.where) {
 		return nil
 	}
+
 	switch p := d.where[num]; p.kind {
 	case inFile:
 		got, o, err := d.objectAt(p.at)
@@ -168,6 +183,7 @@ func (d *pdf) load(num int) object {
 			}
 			return nil
 		}
+
 		if err != nil || got != num {
 			return nil
 		}
@@ -175,6 +191,7 @@ func (d *pdf) load(num int) object {
 	case inStream:
 		return d.unpack(int(p.at), num)
 	}
+
 	return nil
 }
 
@@ -187,10 +204,12 @@ func (d *pdf) objectAt(at int64) (num int, o object, err error) {
 		if err != nil {
 			return 0, nil, err
 		}
+
 		n, isInt := t.(int)
 		if _, wantInt := want.(int); wantInt != isInt || !isInt && t != want {
 			return 0, nil, problem(errMalformed, "no object at offset %d", at)
 		}
+
 		switch i {
 		case 0:
 			of.num = n
@@ -198,12 +217,15 @@ func (d *pdf) objectAt(at int64) (num int, o object, err error) {
 			of.generation = n
 		}
 	}
+
 	if o, err = l.next(); err != nil {
 		return 0, nil, err
 	}
+
 	if d.crypt != nil {
 		o = d.crypt.inside(o, of, 0)
 	}
+
 	if sd, ok := o.(dict); ok {
 		if t, err := l.nextToken(0); err == nil && t == keyword("stream") {
 			return of.num, stream{sd, l.dataStart(), of}, nil
@@ -240,6 +262,7 @@ func (d *pdf) length(s stream) int64 {
 			return int64(n)
 		}
 	}
+
 	end, _ := d.find(start, []byte("endstream"))
 	return end - start
 }
@@ -257,6 +280,7 @@ func (d *pdf) find(from int64, word []byte) (at int64, ok bool) {
 		}
 		from += int64(n - len(word) + 1)
 	}
+
 	return d.in.size, false
 }
 
@@ -279,10 +303,12 @@ func (d *pdf) unpack(holder, num int) object {
 		}
 		d.packs[holder] = p
 	}
+
 	at, ok := p.index[num]
 	if !ok {
 		return nil
 	}
+
 	o, err := newLexer(bytes.NewReader(p.data[at:]), 0, true).next()
 	if err != nil {
 		return nil
@@ -294,20 +320,24 @@ func (d *pdf) openPack(holder int) *pack {
 	if holder < 0 || holder >= len(d.where) || d.where[holder].kind != inFile {
 		return nil // an object stream is never inside another
 	}
+
 	s, ok := d.load(holder).(stream)
 	if !ok {
 		return nil
 	}
+
 	count, _ := d.resolve(s.dict["N"]).(int)
 	first, _ := d.resolve(s.dict["First"]).(int)
 	r, err := d.decode(s)
 	if err != nil || count <= 0 || first < 0 {
 		return nil
 	}
+
 	data, err := io.ReadAll(io.LimitReader(r, maxPacked))
 	if err != nil || first > len(data) {
 		return nil
 	}
+
 	p := &pack{data: data, index: map[int]int{}}
 	l := newLexer(bytes.NewReader(data[:first]), 0, false)
 	for range min(count, maxObjects) {
@@ -318,10 +348,12 @@ func (d *pdf) openPack(holder int) *pack {
 		if err1 != nil || err2 != nil || !ok1 || !ok2 {
 			break
 		}
+
 		if o >= 0 && first+o < len(data) {
 			p.index[n] = first + o
 		}
 	}
+
 	return p
 }
 
@@ -347,6 +379,7 @@ func (d *pdf) pages() ([]page, error) {
 		if err := d.in.ctx.Err(); err != nil {
 			return nil, err
 		}
+
 		id, ok := n.o.(ref)
 		if !ok || seen[id] {
 			continue
@@ -355,22 +388,27 @@ func (d *pdf) pages() ([]page, error) {
 			d.notes.add("The list of pages was cut at %d.", maxPageNodes)
 			break
 		}
+
 		seen[id] = true
 		nd, ok := d.resolve(id).(dict)
 		if !ok {
 			continue
 		}
+
 		if r := nd["Resources"]; r != nil {
 			n.resources = r
 		}
+
 		kids, isTree := d.resolve(nd["Kids"]).(array)
 		if !isTree || d.resolve(nd["Type"]) == name("Page") {
 			found = append(found, page{id, n.resources})
 			continue
 		}
+
 		for _, kid := range slices.Backward(kids) {
 			todo = append(todo, node{kid, n.resources})
 		}
 	}
+
 	return found, nil
 }

@@ -36,6 +36,7 @@ func (d *pdf) loadCMap(s stream) *cmap {
 	if err != nil {
 		return m
 	}
+
 	l := newLexer(io.LimitReader(r, maxFontTables), 0, false)
 	var args []object
 	for {
@@ -43,6 +44,7 @@ func (d *pdf) loadCMap(s stream) *cmap {
 		if err != nil {
 			break
 		}
+
 		l.budget = maxElements
 		k, isWord := o.(keyword)
 		if !isWord {
@@ -51,6 +53,7 @@ func (d *pdf) loadCMap(s stream) *cmap {
 			}
 			continue
 		}
+
 		switch k {
 		case "endcodespacerange":
 			m.addRanges(args)
@@ -59,8 +62,10 @@ func (d *pdf) loadCMap(s stream) *cmap {
 		case "endbfrange":
 			d.addSpans(m, args)
 		}
+
 		args = args[:0]
 	}
+
 	slices.SortStableFunc(m.spans, func(a, b codeSpan) int { return cmp.Compare(a.lo, b.lo) })
 	return m
 }
@@ -92,12 +97,14 @@ func (d *pdf) addChars(m *cmap, args []object) {
 		if !ok {
 			continue
 		}
+
 		switch dst := args[i+1].(type) {
 		case text:
 			m.single[codeKey{size, code}] = unicodeText(dst)
 		case name:
 			m.single[codeKey{size, code}] = glyphText(string(dst))
 		}
+
 		d.glyphs++
 	}
 }
@@ -109,6 +116,7 @@ func (d *pdf) addSpans(m *cmap, args []object) {
 		if !ok || !ok2 {
 			continue
 		}
+
 		switch dst := args[i+2].(type) {
 		case text:
 			if r := []rune(unicodeText(dst)); len(r) > 0 {
@@ -146,6 +154,7 @@ func (m *cmap) lookup(code, size int) (string, bool) {
 			return s, true
 		}
 	}
+
 	// Spans may overlap; the nearest start that reaches the code counts.
 	i := sort.Search(len(m.spans), func(i int) bool { return m.spans[i].lo > code })
 	for k := i - 1; k >= 0 && k > i-16; k-- {
@@ -155,6 +164,7 @@ func (m *cmap) lookup(code, size int) (string, bool) {
 			return string(r), true
 		}
 	}
+
 	return "", false
 }
 
@@ -170,6 +180,7 @@ func (m *cmap) cut(s text) (code, size int) {
 			}
 		}
 	}
+
 	size = min(shortest, len(s))
 	code = 0
 	for i := range size {

@@ -43,6 +43,7 @@ func (d *pdf) unlock() error {
 	if !ok || d.resolve(enc["Filter"]) != name("Standard") {
 		return locked
 	}
+
 	version, _ := d.resolve(enc["V"]).(int)
 	c := &crypt{streams: byRC4, strings: byRC4}
 	switch version {
@@ -52,14 +53,17 @@ func (d *pdf) unlock() error {
 	default:
 		return locked
 	}
+
 	if revision, _ := d.resolve(enc["R"]).(int); revision >= 5 {
 		c.key = d.newKey(enc, revision)
 	} else {
 		c.key = d.oldKey(enc, version, revision)
 	}
+
 	if c.key == nil {
 		return locked
 	}
+
 	d.crypt = c
 	clear(d.packs)
 	d.packBytes = 0
@@ -79,6 +83,7 @@ func (d *pdf) method(enc dict, which name) method {
 	case "AESV3":
 		return byAES256
 	}
+
 	return identity
 }
 
@@ -90,6 +95,7 @@ func (d *pdf) oldKey(enc dict, version, revision int) []byte {
 	if len(owner) < 32 || len(user) < 32 {
 		return nil
 	}
+
 	size := 5
 	if bits, ok := d.resolve(enc["Length"]).(int); ok && version >= 2 && bits >= 40 && bits <= 128 {
 		size = bits / 8
@@ -97,16 +103,19 @@ func (d *pdf) oldKey(enc dict, version, revision int) []byte {
 	if version == 4 {
 		size = 16
 	}
+
 	var id text
 	if ids := d.list(d.trailer["ID"]); len(ids) > 0 {
 		id, _ = d.resolve(ids[0]).(text)
 	}
+
 	seed := []byte(padding + string(owner[:32]))
 	seed = binary.LittleEndian.AppendUint32(seed, uint32(int64(rights))) //nolint:gosec // 32 bits, with or without a sign
 	seed = append(seed, id...)
 	if plain, ok := d.resolve(enc["EncryptMetadata"]).(bool); ok && !plain && revision >= 4 {
 		seed = append(seed, 0xFF, 0xFF, 0xFF, 0xFF)
 	}
+
 	first := md5.Sum(seed) //nolint:gosec // as above
 	key := first[:]
 	if revision >= 3 {
@@ -115,6 +124,7 @@ func (d *pdf) oldKey(enc dict, version, revision int) []byte {
 			key = sum[:]
 		}
 	}
+
 	key = key[:size]
 
 	proof, known := []byte(padding), []byte(user[:32])
@@ -122,20 +132,24 @@ func (d *pdf) oldKey(enc dict, version, revision int) []byte {
 		sum := md5.Sum([]byte(padding + string(id))) //nolint:gosec // as above
 		proof, known = sum[:], known[:16]
 	}
+
 	for i := range byte(20) {
 		mixed := bytes.Clone(key)
 		for j := range mixed {
 			mixed[j] ^= i
 		}
+
 		stream, err := rc4.NewCipher(mixed) //nolint:gosec // as above
 		if err != nil {
 			return nil
 		}
+
 		stream.XORKeyStream(proof, proof)
 		if revision < 3 {
 			break
 		}
 	}
+
 	if subtle.ConstantTimeCompare(proof, known) != 1 {
 		return nil
 	}
@@ -150,6 +164,7 @@ func (d *pdf) newKey(enc dict, revision int) []byte {
 	if len(user) < 48 || len(packed) < 32 {
 		return nil
 	}
+
 	hash := func(salt text) []byte {
 		sum := sha256.Sum256([]byte(salt))
 		if revision == 5 {
@@ -160,10 +175,12 @@ func (d *pdf) newKey(enc dict, revision int) []byte {
 	if subtle.ConstantTimeCompare(hash(user[32:40]), []byte(user[:32])) != 1 {
 		return nil
 	}
+
 	block, err := aes.NewCipher(hash(user[40:48]))
 	if err != nil {
 		return nil
 	}
+
 	key := []byte(packed[:32])
 	cipher.NewCBCDecrypter(block, make([]byte, aes.BlockSize)).CryptBlocks(key, key)
 	return key
@@ -177,12 +194,14 @@ func strengthen(k []byte) []byte {
 		if err != nil {
 			return nil
 		}
+
 		e := bytes.Repeat(k, 64)
 		cipher.NewCBCEncrypter(block, k[16:32]).CryptBlocks(e, e)
 		rest := 0
 		for _, b := range e[:16] {
 			rest += int(b)
 		}
+
 		switch rest % 3 {
 		case 0:
 			sum := sha256.Sum256(e)
@@ -194,10 +213,12 @@ func strengthen(k []byte) []byte {
 			sum := sha512.Sum512(e)
 			k = sum[:]
 		}
+
 		if i+1 >= rounds && int(e[len(e)-1]) <= i+1-32 {
 			break
 		}
 	}
+
 	return k[:32]
 }
 
@@ -209,11 +230,13 @@ func (c *crypt) keyOf(o id, how method) []byte {
 	if how == byAES256 {
 		return c.key
 	}
+
 	n, g := o.num, o.generation
 	k := append(bytes.Clone(c.key), byte(n), byte(n>>8), byte(n>>16), byte(g), byte(g>>8)) //nolint:gosec // the low bytes
 	if how == byAES128 {
 		k = append(k, "sAlT"...)
 	}
+
 	sum := md5.Sum(k) //nolint:gosec // as above
 	return sum[:min(len(c.key)+5, 16)]
 }
@@ -240,6 +263,7 @@ func (c *crypt) open(r io.Reader, o id, how method) io.Reader {
 		}
 		return &blocks{r: r, mode: cipher.NewCBCDecrypter(block, iv)}
 	}
+
 	return r
 }
 
@@ -248,6 +272,7 @@ func (c *crypt) inside(o object, of id, depth int) object {
 	if depth > maxNesting {
 		return o
 	}
+
 	switch v := o.(type) {
 	case text:
 		b, err := io.ReadAll(c.open(bytes.NewReader([]byte(v)), of, c.strings))
@@ -255,6 +280,7 @@ func (c *crypt) inside(o object, of id, depth int) object {
 			return text("")
 		}
 		return text(b)
+
 	case array:
 		for i := range v {
 			v[i] = c.inside(v[i], of, depth+1)
@@ -264,6 +290,7 @@ func (c *crypt) inside(o object, of id, depth int) object {
 			v[k] = c.inside(v[k], of, depth+1)
 		}
 	}
+
 	return o
 }
 
@@ -300,11 +327,13 @@ func (b *blocks) next() {
 		b.out, b.last = got[:len(got)-aes.BlockSize], bytes.Clone(got[len(got)-aes.BlockSize:])
 		return
 	}
+
 	b.over = true
 	if len(got) > 0 {
 		if fill := int(got[len(got)-1]); fill >= 1 && fill <= aes.BlockSize && fill <= len(got) {
 			got = got[:len(got)-fill]
 		}
 	}
+
 	b.out = got
 }

@@ -15,14 +15,17 @@ func (d *pdf) decode(s stream) (io.Reader, error) {
 	if d.crypt != nil && s.dict["Type"] != name("XRef") && (len(filters) == 0 || d.resolve(filters[0]) != name("Crypt")) {
 		r = d.crypt.open(r, s.id, d.crypt.streams)
 	}
+
 	if len(filters) > 8 {
 		return nil, problem(ErrTooLarge, "more than 8 filters on a stream")
 	}
+
 	for i, f := range filters {
 		var parms dict
 		if i < len(params) {
 			parms, _ = d.resolve(params[i]).(dict)
 		}
+
 		n, _ := d.resolve(f).(name)
 		switch n {
 		case "FlateDecode", "Fl":
@@ -40,8 +43,10 @@ func (d *pdf) decode(s stream) (io.Reader, error) {
 		default:
 			return nil, problem(errUnsupported, "a stream packed with %.40q", string(n))
 		}
+
 		r = &timed{d.in, r} // each stage may swell what it gets a thousandfold
 	}
+
 	return r, nil
 }
 
@@ -82,6 +87,7 @@ func (f *inflater) Read(p []byte) (int, error) {
 			}
 			_, _ = f.r.Discard(1)
 		}
+
 		if h, err := f.r.Peek(2); err == nil && h[0]&0x0F == 8 && (int(h[0])<<8|int(h[1]))%31 == 0 {
 			_, _ = f.r.Discard(2)
 		}
@@ -104,15 +110,18 @@ func (u *upToTilde) Read(p []byte) (int, error) {
 			u.ended = true
 			break
 		}
+
 		if c == '<' && n == 0 { // "<~" may open it
 			if next, _ := u.r.Peek(1); len(next) == 1 && next[0] == '~' {
 				_, _ = u.r.Discard(1)
 				continue
 			}
 		}
+
 		p[n] = c
 		n++
 	}
+
 	if n == 0 {
 		return 0, io.EOF
 	}
@@ -135,6 +144,7 @@ func (h *hexReader) Read(p []byte) (int, error) {
 				digits++
 			}
 		}
+
 		switch digits {
 		case 0:
 			if n == 0 {
@@ -144,6 +154,7 @@ func (h *hexReader) Read(p []byte) (int, error) {
 		case 1:
 			v <<= 4
 		}
+
 		p[n] = byte(v)
 	}
 	return len(p), nil
@@ -164,6 +175,7 @@ func (l *runLength) Read(p []byte) (int, error) {
 			if err != nil || c == 128 {
 				return n, io.EOF
 			}
+
 			if l.repeat = c > 128; l.repeat {
 				l.left = 257 - int(c)
 				l.value, _ = l.r.ReadByte()
@@ -171,6 +183,7 @@ func (l *runLength) Read(p []byte) (int, error) {
 				l.left = int(c) + 1
 			}
 		}
+
 		l.left--
 		if !l.repeat {
 			c, err := l.r.ReadByte()
@@ -179,6 +192,7 @@ func (l *runLength) Read(p []byte) (int, error) {
 			}
 			l.value = c
 		}
+
 		p[n] = l.value
 	}
 	return len(p), nil
@@ -232,6 +246,7 @@ func (l *lzw) step() {
 		l.bits = l.bits<<8 | uint32(c)
 		l.nbits += 8
 	}
+
 	code := int(l.bits >> (l.nbits - l.width) & (1<<l.width - 1))
 	l.nbits -= l.width
 	switch {
@@ -243,6 +258,7 @@ func (l *lzw) step() {
 		l.next = 258
 		l.prev = -1
 		return
+
 	case l.prev < 0:
 		if code > 255 {
 			l.done = true
@@ -251,10 +267,12 @@ func (l *lzw) step() {
 		l.out = append(l.store[:0], byte(code))
 		l.prev = code
 		return
+
 	case code > l.next || code == l.next && l.next > 4095:
 		l.done = true
 		return
 	}
+
 	l.spell(code)
 	if l.next <= 4095 {
 		l.prefix[l.next], l.suffix[l.next] = uint16(l.prev), l.out[0] //nolint:gosec // at most 4095
@@ -263,6 +281,7 @@ func (l *lzw) step() {
 			l.width++
 		}
 	}
+
 	l.prev = code
 }
 
@@ -274,12 +293,14 @@ func (l *lzw) spell(code int) {
 		c = l.prev
 		at--
 	}
+
 	end := at
 	for c > 255 && at > 1 {
 		at--
 		l.store[at] = l.suffix[c]
 		c = int(l.prefix[c])
 	}
+
 	at--
 	l.store[at] = byte(c) //nolint:gosec // below 256
 	if code == l.next {
@@ -297,10 +318,12 @@ func (d *pdf) predictor(r io.Reader, parms dict) io.Reader {
 		}
 		return otherwise
 	}
+
 	kind := number("Predictor", 1)
 	if kind < 2 {
 		return r
 	}
+
 	bits := number("Colors", 1) * number("BitsPerComponent", 8)
 	row := (bits*number("Columns", 1) + 7) / 8
 	if bits > 1024 || row > 1<<20 || kind == 2 { // the second kind is for pictures only
@@ -323,15 +346,18 @@ func (u *unfilter) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, io.EOF
 		}
+
 		u.row, u.up = u.up, u.row
 		n, _ := io.ReadFull(u.r, u.row)
 		if n == 0 {
 			return 0, io.EOF
 		}
+
 		clear(u.row[n:])
 		u.undo(kind)
 		u.out = u.row[:n]
 	}
+
 	n := copy(p, u.out)
 	u.out = u.out[n:]
 	return n, nil
@@ -343,6 +369,7 @@ func (u *unfilter) undo(kind byte) {
 		if i >= u.pixel {
 			left, corner = u.row[i-u.pixel], u.up[i-u.pixel]
 		}
+
 		switch kind {
 		case 1:
 			u.row[i] += left

@@ -40,6 +40,7 @@ func (d *pdf) font(o object) *font {
 	if isRef && d.fonts[id] != nil {
 		return d.fonts[id]
 	}
+
 	fd, _ := d.resolve(o).(dict)
 	f := d.loadFont(fd)
 	if isRef && len(d.fonts) < maxFonts {
@@ -53,10 +54,12 @@ func (d *pdf) loadFont(fd dict) *font {
 	if s, ok := d.resolve(fd["ToUnicode"]).(stream); ok {
 		f.unicode = d.loadCMap(s)
 	}
+
 	if d.resolve(fd["Subtype"]) == name("Type0") {
 		d.loadComposite(f, fd)
 		return f
 	}
+
 	d.loadSimple(f, fd)
 	return f
 }
@@ -74,17 +77,21 @@ func (d *pdf) loadComposite(f *font, fd dict) {
 		f.spaces = d.loadCMap(enc)
 		f.vertical = d.resolve(enc.dict["WMode"]) == 1
 	}
+
 	if f.spaces == nil && f.mixed {
 		f.spaces = f.unicode
 	}
+
 	kids := d.list(fd["DescendantFonts"])
 	if len(kids) == 0 {
 		return
 	}
+
 	kid, _ := d.resolve(kids[0]).(dict)
 	if w, ok := toFloat(d.resolve(kid["DW"])); ok {
 		f.fallback = w / 1000
 	}
+
 	f.widths = map[int]float64{}
 	d.compositeWidths(f, d.list(kid["W"]))
 }
@@ -96,6 +103,7 @@ func (d *pdf) compositeWidths(f *font, w array) {
 		if !ok {
 			return
 		}
+
 		switch next := d.resolve(w[i+1]).(type) {
 		case array:
 			for k, v := range next {
@@ -105,16 +113,19 @@ func (d *pdf) compositeWidths(f *font, w array) {
 				}
 			}
 			i += 2
+
 		case int:
 			if i+2 >= len(w) {
 				return
 			}
+
 			n, _ := toFloat(d.resolve(w[i+2]))
 			for c := first; c <= next && c < 1<<16 && d.glyphs < maxGlyphs; c++ {
 				f.widths[c] = n / 1000
 				d.glyphs++
 			}
 			i += 3
+
 		default:
 			return
 		}
@@ -129,10 +140,12 @@ func (d *pdf) loadSimple(f *font, fd dict) {
 	if d.resolve(fd["Subtype"]) == name("TrueType") {
 		start = "WinAnsiEncoding"
 	}
+
 	symbol := strings.HasSuffix(string(base), "Symbol")
 	if symbol {
 		start = "Symbol"
 	}
+
 	var changes array
 	switch enc := d.resolve(fd["Encoding"]).(type) {
 	case name:
@@ -143,6 +156,7 @@ func (d *pdf) loadSimple(f *font, fd dict) {
 		}
 		changes, _ = d.resolve(enc["Differences"]).(array)
 	}
+
 	fillEncoding(f.simple, start)
 	code := 0
 	for _, o := range changes {
@@ -156,6 +170,7 @@ func (d *pdf) loadSimple(f *font, fd dict) {
 			code++
 		}
 	}
+
 	d.simpleWidths(f, fd, string(base))
 }
 
@@ -169,9 +184,11 @@ func fillEncoding(table *[256]string, enc name) {
 	case "Symbol":
 		codes = symbolCodes
 	}
+
 	for c := 32; c < at; c++ {
 		table[c] = string(rune(c))
 	}
+
 	for _, r := range codes {
 		if r != ' ' || at == 32 {
 			table[at] = string(r)
@@ -187,22 +204,27 @@ func (d *pdf) simpleWidths(f *font, fd dict, base string) {
 			scale = v
 		}
 	}
+
 	if desc, ok := d.resolve(fd["FontDescriptor"]).(dict); ok {
 		if v, ok := toFloat(d.resolve(desc["MissingWidth"])); ok && v > 0 {
 			f.fallback = v * scale
 		}
 	}
+
 	first, _ := d.resolve(fd["FirstChar"]).(int)
 	list := d.list(fd["Widths"])
 	f.widths = make(map[int]float64, min(len(list), 256))
+
 	for i, o := range list[:min(len(list), 256)] {
 		if v, ok := toFloat(d.resolve(o)); ok {
 			f.widths[first+i] = v * scale
 		}
 	}
+
 	if len(f.widths) > 0 {
 		return
 	}
+
 	table := helveticaWidths
 	switch {
 	case strings.Contains(base, "Courier"):
@@ -211,6 +233,7 @@ func (d *pdf) simpleWidths(f *font, fd dict, base string) {
 	case strings.Contains(base, "Times"):
 		table = timesWidths
 	}
+
 	f.builtin = func(code int) float64 {
 		if code < 32 || code-32 >= len(table) {
 			return f.fallback
@@ -250,11 +273,13 @@ func (f *font) decode(s text) (g glyph, rest text) {
 		char = utf16.DecodeRune(char, rune(s[2])<<8|rune(s[3]))
 		return glyph{text: string(char), known: true, width: f.fallback}, s[4:]
 	}
+
 	g.space = size == 1 && code == 32
 	g.width = f.width(code)
 	if f.unicode != nil {
 		g.text, g.known = f.unicode.lookup(code, size)
 	}
+
 	switch {
 	case g.known && g.text != "":
 	case f.simple != nil:
@@ -263,6 +288,7 @@ func (f *font) decode(s text) (g glyph, rest text) {
 	case f.utf16, f.mixed && size == 1:
 		g.text, g.known = string(char), true
 	}
+
 	return g, s[size:]
 }
 

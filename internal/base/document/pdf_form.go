@@ -21,10 +21,12 @@ func (w *painter) draw(s stream) {
 	if w.depth >= maxForms || w.draws > maxDraws {
 		return
 	}
+
 	r, err := w.d.decode(s)
 	if err != nil {
 		return
 	}
+
 	before, stack, res, marks := w.state, w.stack, w.resources, w.marks
 	text, line := w.text, w.line
 	w.stack, w.marks = nil, nil
@@ -34,6 +36,7 @@ func (w *painter) draw(s stream) {
 	if own, ok := w.d.resolve(s.dict["Resources"]).(dict); ok {
 		w.resources = own
 	}
+
 	w.depth++
 	w.run(r)
 	w.depth--
@@ -64,16 +67,19 @@ func (w *painter) annotation(o object) {
 	if flags&2 != 0 || w.d.resolve(a["Subtype"]) == name("Popup") { // hidden
 		return
 	}
+
 	looks, _ := w.d.resolve(a["AP"]).(dict)
 	normal := w.d.resolve(looks["N"])
 	if states, ok := normal.(dict); ok { // a box that is ticked or not
 		as, _ := w.d.resolve(a["AS"]).(name)
 		normal = w.d.resolve(states[as])
 	}
+
 	s, ok := normal.(stream)
 	if !ok {
 		return
 	}
+
 	w.state = state{ctm: matrix{1, 0, 0, 1, 0, 0}, scale: 1}
 	w.stack, w.marks = nil, nil
 	rect, box := w.numbers(a["Rect"], 4), w.numbers(s.dict["BBox"], 4)
@@ -96,6 +102,7 @@ func (w *painter) mark(args []object) {
 			m.actual, m.given = stringText(s), true
 		}
 	}
+
 	if len(w.marks) < maxStates {
 		w.marks = append(w.marks, m)
 	}

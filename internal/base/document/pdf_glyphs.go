@@ -137,6 +137,7 @@ func glyphText(name string) string {
 	if r, ok := glyphTable()[name]; ok {
 		return string(r)
 	}
+
 	if parts := strings.Split(name, "_"); len(parts) > 1 && len(parts) <= 8 { // a ligature, such as f_f_i
 		var s strings.Builder
 		for _, p := range parts {
@@ -146,6 +147,7 @@ func glyphText(name string) string {
 		}
 		return s.String()
 	}
+
 	if hex, ok := strings.CutPrefix(name, "uni"); ok && len(hex) >= 4 && len(hex)%4 == 0 && len(hex) <= 32 {
 		var s strings.Builder
 		for i := 0; i < len(hex); i += 4 {
@@ -155,13 +157,16 @@ func glyphText(name string) string {
 			}
 			s.WriteRune(rune(n))
 		}
+
 		return s.String()
 	}
+
 	if hex, ok := strings.CutPrefix(name, "u"); ok && len(hex) >= 4 && len(hex) <= 6 {
 		if n, err := strconv.ParseUint(hex, 16, 21); err == nil {
 			return string(rune(n))
 		}
 	}
+
 	if n, err := strconv.Atoi(strings.TrimPrefix(name, "afii")); err == nil && strings.HasPrefix(name, "afii") {
 		return cyrillic(n)
 	}
@@ -174,6 +179,7 @@ func cyrillic(n int) string {
 	if n >= 10065 {
 		n, small = n-48, 0x20
 	}
+
 	switch {
 	case n >= 10017 && n <= 10022:
 		return string(rune(0x410+n-10017) + small)
@@ -184,6 +190,7 @@ func cyrillic(n int) string {
 	case n >= 10024 && n <= 10049:
 		return string(rune(0x416+n-10024) + small)
 	}
+
 	return ""
 }
 

@@ -16,18 +16,21 @@ func (w *painter) place(s string, from, to matrix) {
 	if w.state.font.vertical {
 		dx, dy = unit(-at[2], -at[3])
 	}
+
 	if m := w.given(); m != nil && m.shown {
 		w.pen.x, w.pen.y = end[4], end[5]
 		return
 	} else if m != nil {
 		m.shown, s = true, m.actual
 	}
+
 	if s == "" {
 		return
 	}
 	if w.pen.height > 0 && s == w.pen.last && math.Hypot(x-w.pen.start[0], y-w.pen.start[1]) < 0.1*height && strings.TrimSpace(s) != "" {
 		return // drawn twice to look bold
 	}
+
 	w.separate(x, y, height, strings.HasPrefix(s, " "))
 	w.pen.last, w.pen.start = s, [2]float64{x, y}
 	w.write(s)
@@ -50,12 +53,14 @@ func (w *painter) separate(x, y, height float64, spaced bool) {
 	if w.pen.height == 0 {
 		return
 	}
+
 	along := (x-w.pen.x)*w.pen.dx + (y-w.pen.y)*w.pen.dy
 	aside := math.Abs((y-w.pen.y)*w.pen.dx - (x-w.pen.x)*w.pen.dy)
 	size := min(w.pen.height, height)
 	if size <= 0 {
 		size = max(w.pen.height, height)
 	}
+
 	switch {
 	case aside > 0.5*max(w.pen.height, height), along < -4*size && aside > 0.2*size:
 		w.write("\n")
@@ -80,11 +85,14 @@ func tidy(s string) string {
 			blank++
 			continue
 		}
+
 		if b.Len() > 0 {
 			b.WriteString("\n\n"[:min(blank+1, 2)])
 		}
+
 		b.WriteString(l)
 		blank = 0
 	}
+
 	return b.String()
 }

@@ -57,6 +57,7 @@ func (l *lexer) fill() bool {
 			return true
 		}
 	}
+
 	l.i, l.n = 0, 0
 	return false
 }
@@ -95,12 +96,14 @@ func (l *lexer) skipSpace() (byte, bool) {
 		if !ok {
 			return 0, false
 		}
+
 		if c == '%' {
 			for ok && c != '\n' && c != '\r' {
 				c, ok = l.byte()
 			}
 			continue
 		}
+
 		if !isSpace(c) {
 			return c, true
 		}
@@ -117,6 +120,7 @@ func (l *lexer) object(depth int) (object, error) {
 	if err != nil || !l.refs || !ok || num < 0 {
 		return t, err
 	}
+
 	second, err := l.nextToken(depth)
 	if err != nil {
 		return t, nil //nolint:nilerr // the reader repeats it
@@ -125,6 +129,7 @@ func (l *lexer) object(depth int) (object, error) {
 		l.held = append(l.held, second)
 		return t, nil
 	}
+
 	third, err := l.nextToken(depth)
 	switch {
 	case err != nil:
@@ -134,6 +139,7 @@ func (l *lexer) object(depth int) (object, error) {
 	default:
 		l.held = append(l.held, second, third)
 	}
+
 	return t, nil
 }
 
@@ -153,6 +159,7 @@ func (l *lexer) token(depth int) (object, error) {
 	if !ok {
 		return nil, l.err
 	}
+
 	switch c {
 	case '/':
 		return l.name(), nil
@@ -171,14 +178,17 @@ func (l *lexer) token(depth int) (object, error) {
 			l.back()
 		}
 		return l.hex()
+
 	case '>':
 		if c, ok = l.byte(); ok && c != '>' {
 			l.back()
 		}
 		return closing('>'), nil
+
 	case ')':
 		return keyword(")"), nil
 	}
+
 	return l.word(c), nil
 }
 
@@ -193,10 +203,12 @@ func (l *lexer) name() name {
 			l.back()
 			break
 		}
+
 		if len(b) < maxNameBytes {
 			b = append(b, c)
 		}
 	}
+
 	for i := 0; i+2 < len(b); i++ {
 		if hi, lo := hexDigit(b[i+1]), hexDigit(b[i+2]); b[i] == '#' && hi >= 0 && lo >= 0 {
 			b = append(append(b[:i:i], byte((hi<<4|lo)&0xFF)), b[i+3:]...)
@@ -232,13 +244,16 @@ func (l *lexer) word(c byte) object {
 			l.back()
 			break
 		}
+
 		if len(b) < maxNameBytes {
 			b = append(b, c)
 		}
 	}
+
 	if c == '+' || c == '-' || c == '.' || c >= '0' && c <= '9' {
 		return number(b)
 	}
+
 	switch string(b) {
 	case "true":
 		return true
@@ -247,6 +262,7 @@ func (l *lexer) word(c byte) object {
 	case "null":
 		return nil
 	}
+
 	return keyword(b)
 }
 
@@ -255,9 +271,11 @@ func number(b []byte) object {
 	if n, err := strconv.Atoi(string(b)); err == nil {
 		return n
 	}
+
 	for len(b) > 1 && (b[0] == '-' || b[0] == '+') && (b[1] == '-' || b[1] == '+') {
 		b = b[1:]
 	}
+
 	end, dots := 0, 0
 	for end < len(b) && (b[end] >= '0' && b[end] <= '9' || b[end] == '.' || end == 0) {
 		if b[end] == '.' {
@@ -267,6 +285,7 @@ func number(b []byte) object {
 		}
 		end++
 	}
+
 	f, err := strconv.ParseFloat(string(b[:end]), 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0
@@ -281,6 +300,7 @@ func (l *lexer) literal() (object, error) {
 		if !ok {
 			return nil, l.err
 		}
+
 		switch c {
 		case '(':
 			depth++
@@ -298,6 +318,7 @@ func (l *lexer) literal() (object, error) {
 			}
 			c = '\n'
 		}
+
 		if b = append(b, c); len(b) > maxStringBytes {
 			return nil, problem(ErrTooLarge, "a string over %d MiB", maxStringBytes>>20)
 		}
@@ -309,6 +330,7 @@ func (l *lexer) escape() (c byte, ok bool) {
 	if c, ok = l.byte(); !ok {
 		return 0, false
 	}
+
 	switch c {
 	case 'n':
 		return '\n', true
@@ -325,12 +347,15 @@ func (l *lexer) escape() (c byte, ok bool) {
 			l.back()
 		}
 		return 0, false
+
 	case '\n':
 		return 0, false
 	}
+
 	if c < '0' || c > '7' {
 		return c, true
 	}
+
 	n := int(c - '0')
 	for range 2 {
 		if c, ok = l.byte(); !ok {
@@ -342,6 +367,7 @@ func (l *lexer) escape() (c byte, ok bool) {
 		}
 		n = n<<3 | int(c-'0')
 	}
+
 	return byte(n), true
 }
 
@@ -353,12 +379,14 @@ func (l *lexer) hex() (object, error) {
 		if !ok {
 			return nil, l.err
 		}
+
 		if c == '>' {
 			if high >= 0 {
 				b = append(b, byte(high<<4&0xFF))
 			}
 			return text(b), nil
 		}
+
 		d := hexDigit(c)
 		switch {
 		case d < 0:
@@ -368,6 +396,7 @@ func (l *lexer) hex() (object, error) {
 			b = append(b, byte((high<<4|d)&0xFF))
 			high = -1
 		}
+
 		if len(b) > maxStringBytes {
 			return nil, problem(ErrTooLarge, "a string over %d MiB", maxStringBytes>>20)
 		}
@@ -386,6 +415,7 @@ func (l *lexer) array(depth int) (object, error) {
 	if depth >= maxNesting {
 		return nil, problem(ErrTooLarge, "objects nested deeper than %d", maxNesting)
 	}
+
 	a := array{}
 	for {
 		o, err := l.object(depth + 1)
@@ -406,6 +436,7 @@ func (l *lexer) dict(depth int) (object, error) {
 	if depth >= maxNesting {
 		return nil, problem(ErrTooLarge, "objects nested deeper than %d", maxNesting)
 	}
+
 	d := dict{}
 	for {
 		key, err := l.object(depth + 1)
@@ -415,6 +446,7 @@ func (l *lexer) dict(depth int) (object, error) {
 		if _, end := key.(closing); end {
 			return d, nil
 		}
+
 		k, ok := key.(name)
 		if !ok {
 			if key == keyword("endobj") || key == keyword("stream") { // the end is missing
@@ -423,6 +455,7 @@ func (l *lexer) dict(depth int) (object, error) {
 			}
 			continue
 		}
+
 		v, err := l.object(depth + 1)
 		if err != nil {
 			return nil, err

@@ -92,10 +92,12 @@ func (d *pdf) pageText(p page, number, room int) string {
 			readers = append(readers, r, strings.NewReader("\n"))
 		}
 	}
+
 	w.run(io.MultiReader(readers...))
 	for _, o := range d.list(pd["Annots"])[:min(maxArgs, len(d.list(pd["Annots"])))] {
 		w.annotation(o)
 	}
+
 	if w.left <= 0 {
 		d.notes.add("Page %d was cut: it holds more than %d MiB of drawing instructions.", number, maxPageBytes>>20)
 	}
@@ -136,6 +138,7 @@ func (w *painter) run(r io.Reader) {
 			}
 			return
 		}
+
 		op, isOp := o.(keyword)
 		if !isOp {
 			if len(args) < maxArgs {
@@ -143,11 +146,13 @@ func (w *painter) run(r io.Reader) {
 			}
 			continue
 		}
+
 		if op == "BI" {
 			skipImage(l)
 		} else {
 			w.do(op, args)
 		}
+
 		args = args[:0]
 	}
 }
@@ -163,12 +168,14 @@ func skipImage(l *lexer) {
 			break
 		}
 	}
+
 	var a, b, c byte
 	for {
 		next, ok := l.byte()
 		if !ok {
 			return
 		}
+
 		a, b, c = b, c, next
 		if isSpace(a) && b == 'E' && c == 'I' {
 			if next, ok = l.byte(); !ok || isSpace(next) {
@@ -265,6 +272,7 @@ func (w *painter) showOperator(op keyword, args []object) {
 	if len(args) == 0 {
 		return
 	}
+
 	switch op {
 	case "'":
 		w.move(0, -w.state.leading)
@@ -272,6 +280,7 @@ func (w *painter) showOperator(op keyword, args []object) {
 		w.state.wordGap, w.state.charGap = num(args, 0), num(args, 1)
 		w.move(0, -w.state.leading)
 	}
+
 	switch v := args[len(args)-1].(type) {
 	case text:
 		w.show(v)
@@ -302,11 +311,13 @@ func (w *painter) show(s text) {
 	if f == nil || s == "" {
 		return
 	}
+
 	var run strings.Builder
 	size, sign := w.state.size, 1.0
 	if f.vertical {
 		sign = -1
 	}
+
 	before, end := w.text, w.text
 	for s != "" {
 		var g glyph
@@ -318,6 +329,7 @@ func (w *painter) show(s text) {
 		if g.space {
 			by += w.state.wordGap
 		}
+
 		w.advance(sign * by)
 		end = w.text
 		w.advance(sign * gap)
@@ -334,9 +346,11 @@ func (w *painter) show(s text) {
 			w.known++
 			run.WriteString(spellOut(g.text))
 		}
+
 		if s != "" && s[0] != ' ' && !blank && gap > 0.2*math.Abs(size) {
 			run.WriteByte(' ')
 		}
 	}
+
 	w.place(run.String(), before, end)
 }

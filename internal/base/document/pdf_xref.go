@@ -11,10 +11,12 @@ func (d *pdf) readXref() error {
 	if _, err := d.in.ReadAt(tail, d.in.size-int64(len(tail))); err != nil && err != io.EOF { //nolint:errorlint // ReadAt of files returns it bare
 		return err
 	}
+
 	i := bytes.LastIndex(tail, []byte("startxref"))
 	if i < 0 {
 		return problem(errMalformed, "no startxref")
 	}
+
 	at, _ := newLexer(bytes.NewReader(tail[i+9:]), 0, false).next()
 	next, ok := at.(int)
 	seen := map[int]bool{}
@@ -24,19 +26,23 @@ func (d *pdf) readXref() error {
 		if err != nil {
 			return err
 		}
+
 		for k, v := range t {
 			if _, known := d.trailer[k]; !known {
 				d.trailer[k] = v
 			}
 		}
+
 		if hidden, isInt := t["XRefStm"].(int); isInt && !seen[hidden] { // objects older readers cannot see
 			seen[hidden] = true
 			if _, err := d.readSection(int64(hidden)); err != nil {
 				return err
 			}
 		}
+
 		next, ok = t["Prev"].(int)
 	}
+
 	if d.trailer["Root"] == nil {
 		return problem(errMalformed, "no Root")
 	}
@@ -48,6 +54,7 @@ func (d *pdf) set(num int, p place) error {
 	if num < 0 || num >= maxObjects {
 		return problem(ErrTooLarge, "more than %d objects", maxObjects)
 	}
+
 	if num >= len(d.where) {
 		d.where = append(d.where, make([]place, num+1-len(d.where))...)
 	}
@@ -67,10 +74,12 @@ func (d *pdf) readSection(at int64) (dict, error) {
 	if first == keyword("xref") {
 		return d.readTable(l)
 	}
+
 	_, o, err := d.objectAt(at)
 	if err != nil {
 		return nil, err
 	}
+
 	s, ok := o.(stream)
 	if !ok {
 		return nil, problem(errMalformed, "no cross-reference table at offset %d", at)
@@ -89,12 +98,14 @@ func (d *pdf) readTable(l *lexer) (dict, error) {
 		if t == keyword("trailer") {
 			break
 		}
+
 		start, ok := t.(int)
 		n, err := l.token(0)
 		count, ok2 := n.(int)
 		if err != nil || !ok || !ok2 {
 			return nil, problem(errMalformed, "damaged cross-reference table")
 		}
+
 		for i := range count {
 			off, err1 := l.token(0)
 			_, err2 := l.token(0)
@@ -103,15 +114,18 @@ func (d *pdf) readTable(l *lexer) (dict, error) {
 			if err1 != nil || err2 != nil || err3 != nil || !ok {
 				return nil, problem(errMalformed, "damaged cross-reference table")
 			}
+
 			p := place{kind: free}
 			if kind == keyword("n") {
 				p = place{int64(at), inFile}
 			}
+
 			if err := d.set(start+i, p); err != nil {
 				return nil, err
 			}
 		}
 	}
+
 	l.refs = true
 	o, err := l.next()
 	t, ok := o.(dict)
@@ -133,18 +147,22 @@ func (d *pdf) readXrefStream(s stream) error {
 		}
 		size += widths[i]
 	}
+
 	if size == 0 {
 		return problem(errMalformed, "damaged cross-reference stream")
 	}
+
 	total, _ := s.dict["Size"].(int)
 	index, ok := s.dict["Index"].(array)
 	if !ok {
 		index = array{0, total}
 	}
+
 	r, err := d.decode(s)
 	if err != nil {
 		return err
 	}
+
 	entry := make([]byte, size)
 	for i := 0; i+1 < len(index); i += 2 {
 		start, _ := index[i].(int)
@@ -158,6 +176,7 @@ func (d *pdf) readXrefStream(s stream) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -169,9 +188,11 @@ func entryPlace(b []byte, widths [3]int) place {
 			b = b[1:]
 		}
 	}
+
 	if widths[0] == 0 {
 		v[0] = 1
 	}
+
 	switch v[0] {
 	case 1:
 		return place{v[1], inFile}
@@ -187,12 +208,14 @@ func (d *pdf) rebuild() error {
 	if d.rebuilt {
 		return problem(errMalformed, "damaged beyond repair")
 	}
+
 	d.rebuilt = true
 	d.where, d.trailer = nil, dict{}
 	clear(d.packs)
 	if err := d.scan(); err != nil {
 		return err
 	}
+
 	for num := range d.where {
 		if err := d.in.ctx.Err(); err != nil {
 			return err
@@ -200,6 +223,7 @@ func (d *pdf) rebuild() error {
 		if d.where[num].kind != inFile {
 			continue
 		}
+
 		switch o := d.load(num).(type) {
 		case stream:
 			if err := d.adopt(num, o); err != nil {
@@ -211,6 +235,7 @@ func (d *pdf) rebuild() error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -228,6 +253,7 @@ func (d *pdf) adopt(num int, s stream) error {
 		if p == nil {
 			return nil
 		}
+
 		for inner, at := range p.index {
 			if err := d.set(inner, place{int64(num), inStream}); err != nil {
 				return err
@@ -251,12 +277,14 @@ func (d *pdf) scan() error {
 		if d.in.ctx.Err() != nil {
 			return d.in.ctx.Err()
 		}
+
 		b := buf[:n]
 		for i := 0; ; {
 			k := bytes.Index(b[i:], []byte("obj"))
 			if k < 0 {
 				break
 			}
+
 			i += k
 			if num, start := objectHeader(b[:i]); start >= 0 {
 				if num < maxObjects {
@@ -266,13 +294,16 @@ func (d *pdf) scan() error {
 					d.where[num] = place{from + int64(start) - d.shift, inFile} // the last one counts
 				}
 			}
+
 			i += 3
 		}
+
 		for i := 0; ; {
 			k := bytes.Index(b[i:], []byte("trailer"))
 			if k < 0 {
 				break
 			}
+
 			i += k + len("trailer")
 			if t, _ := d.lexAt(from + int64(i) - d.shift).next(); t != nil {
 				if td, ok := t.(dict); ok && td["Root"] != nil {
@@ -280,11 +311,13 @@ func (d *pdf) scan() error {
 				}
 			}
 		}
+
 		if n < len(buf) {
 			break
 		}
 		from += int64(n - overlap)
 	}
+
 	return nil
 }
 
@@ -298,14 +331,17 @@ func objectHeader(b []byte) (num, start int) {
 		}
 		return end < from
 	}
+
 	digits := func() int {
 		from, v := end, 0
 		for end > 0 && b[end-1] >= '0' && b[end-1] <= '9' && from-end < 10 {
 			end--
 		}
+
 		for _, c := range b[end:from] {
 			v = v*10 + int(c-'0')
 		}
+
 		if from == end {
 			return -1
 		}

@@ -54,24 +54,29 @@ func (p *Pictures) Fit(as Picture) (Picture, error) {
 	if !ok {
 		return as, fmt.Errorf("%s cannot be made smaller", mime)
 	}
+
 	cfg, err := format.config(bytes.NewReader(data))
 	if err != nil {
 		err = fmt.Errorf("the picture is damaged: %w", err)
 	} else {
 		as.W, as.H = cfg.Width, cfg.Height
 	}
+
 	if err == nil && len(data) <= pictureBytes && max(as.W, as.H) <= pictureSide {
 		return as, nil
 	}
+
 	if err == nil {
 		var small Picture
 		if small, err = p.shrink(data, mime, cfg); err == nil {
 			return small, nil
 		}
 	}
+
 	if len(data) <= pictureBytes && max(as.W, as.H) <= pictureAsIs {
 		return as, nil // the model may know what to do with it
 	}
+
 	if err != nil && max(as.W, as.H) > pictureAsIs {
 		err = fmt.Errorf("it has %dx%d pixels, and %w", as.W, as.H, err)
 	}
@@ -109,6 +114,7 @@ func (p *Pictures) shrink(data []byte, mime string, cfg image.Config) (Picture, 
 	if cfg.Width <= 0 || cfg.Height <= 0 || cfg.Width > pictureMemory || cfg.Height > pictureMemory/cfg.Width/pixelBytes(cfg.ColorModel) {
 		return Picture{}, fmt.Errorf("%dx%d pixels are too many to make a smaller picture of", cfg.Width, cfg.Height)
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -117,6 +123,7 @@ func (p *Pictures) shrink(data []byte, mime string, cfg image.Config) (Picture, 
 	if err != nil {
 		return Picture{}, fmt.Errorf("the picture is damaged: %w", err)
 	}
+
 	turn := orientation(data)
 	for side := pictureSide; side >= 256; side /= 2 {
 		small := upright(reduce(src, side), turn)
@@ -125,6 +132,7 @@ func (p *Pictures) shrink(data []byte, mime string, cfg image.Config) (Picture, 
 			return out, nil
 		}
 	}
+
 	return Picture{}, errors.New("the picture cannot be made small enough")
 }
 
@@ -142,6 +150,7 @@ func encode(m *image.RGBA, lossy bool) (Picture, bool) {
 		m = white
 		buf.Reset()
 	}
+
 	err := jpeg.Encode(&buf, m, &jpeg.Options{Quality: 88})
 	return Picture{Data: buf.Bytes(), Type: "image/jpeg", Smaller: true}, err == nil && buf.Len() <= pictureBytes
 }
@@ -156,6 +165,7 @@ func reduce(src image.Image, side int) *image.RGBA {
 	if most := max(w, h); most > side {
 		dw, dh = max(1, w*side/most), max(1, h*side/most)
 	}
+
 	at := func(x, y int) color.RGBA64 {
 		r, g, b, a := src.At(x, y).RGBA()
 		return color.RGBA64{R: uint16(r), G: uint16(g), B: uint16(b), A: uint16(a)} //nolint:gosec // they have 16 bits
@@ -163,6 +173,7 @@ func reduce(src image.Image, side int) *image.RGBA {
 	if quick, ok := src.(image.RGBA64Image); ok {
 		at = quick.RGBA64At
 	}
+
 	out := image.NewRGBA(image.Rect(0, 0, dw, dh))
 	for y := range dh {
 		top, bottom := y*h/dh, max((y+1)*h/dh, y*h/dh+1)
@@ -178,6 +189,7 @@ func reduce(src image.Image, side int) *image.RGBA {
 					sum[3] += uint64(c.A)
 				}
 			}
+
 			n := uint64((bottom-top)*(right-left)) << 8 //nolint:gosec // both are positive
 			at := out.PixOffset(x, y)
 			for i := range sum {
@@ -185,6 +197,7 @@ func reduce(src image.Image, side int) *image.RGBA {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -194,11 +207,13 @@ func upright(m *image.RGBA, turn int) *image.RGBA {
 	if turn <= 1 || turn > 8 {
 		return m
 	}
+
 	w, h := m.Rect.Dx(), m.Rect.Dy()
 	out := image.NewRGBA(image.Rect(0, 0, w, h))
 	if turn >= 5 { // the first row of the file is a side
 		out = image.NewRGBA(image.Rect(0, 0, h, w))
 	}
+
 	for y := range out.Rect.Dy() {
 		for x := range out.Rect.Dx() {
 			sx, sy := x, y
@@ -214,6 +229,7 @@ func upright(m *image.RGBA, turn int) *image.RGBA {
 			out.SetRGBA(x, y, m.RGBAAt(sx, sy))
 		}
 	}
+
 	return out
 }
 
@@ -239,14 +255,17 @@ func orientationIn(exif []byte) int {
 	if len(exif) < 8 {
 		return 0
 	}
+
 	var order binary.ByteOrder = binary.BigEndian
 	if exif[0] == 'I' {
 		order = binary.LittleEndian
 	}
+
 	at := order.Uint32(exif[4:])
 	if uint64(at)+2 > uint64(len(exif)) {
 		return 0
 	}
+
 	const entry, tag = 12, 0x0112
 	rows := exif[at+2:]
 	for range order.Uint16(exif[at:]) {
@@ -258,5 +277,6 @@ func orientationIn(exif []byte) int {
 		}
 		rows = rows[entry:]
 	}
+
 	return 0
 }

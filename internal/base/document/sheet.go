@@ -36,34 +36,41 @@ func readExcel(z *archive, out *output, o Options) (Text, error) {
 	if err != nil {
 		return Text{}, err
 	}
+
 	byID, byType, err := z.relations(name)
 	if err != nil {
 		return Text{}, err
 	}
+
 	b := &workbook{z: z, out: out, since: time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)}
 	sheets, err := b.contents(name, byID)
 	if err != nil {
 		return Text{}, err
 	}
+
 	t := Text{Pages: len(sheets)}
 	if t.From, t.To, err = o.pages(t.Pages); err != nil {
 		return Text{}, err
 	}
+
 	if part := byType["styles"]; part != "" && z.has(part) {
 		if err := b.readStyles(part); err != nil {
 			return Text{}, err
 		}
 	}
+
 	if part := byType["sharedStrings"]; part != "" && z.has(part) {
 		if err := b.readShared(part); err != nil {
 			return Text{}, err
 		}
 	}
+
 	for n := t.From; n <= t.To; n++ {
 		s := sheets[n-1]
 		if !strings.Contains(strings.ToLower(s.part), "worksheet") {
 			continue // a chart or a dialog
 		}
+
 		out.section("--- Sheet: " + strings.Join(strings.Fields(s.name), " ") + " ---")
 		err = b.readSheet(s.part)
 		if errors.Is(err, errFull) {
@@ -74,6 +81,7 @@ func readExcel(z *archive, out *output, o Options) (Text, error) {
 			return Text{}, err
 		}
 	}
+
 	t.Content, t.Notes = out.b.String(), b.notes
 	return t, nil
 }
@@ -150,6 +158,7 @@ func isDateFormat(code string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -160,10 +169,12 @@ func (b *workbook) readShared(name string) error {
 		if e.Name.Local != "si" {
 			return nil
 		}
+
 		s, err := plain(p)
 		if err != nil {
 			return err
 		}
+
 		if total += len(s) + 16; total > maxSharedBytes {
 			s = ""
 			if len(b.shared) >= maxSharedBytes/16 {
@@ -171,6 +182,7 @@ func (b *workbook) readShared(name string) error {
 			}
 			b.notes.add("Texts after the first %d MiB are missing.", maxSharedBytes>>20)
 		}
+
 		b.shared = append(b.shared, s)
 		return nil
 	})
@@ -186,6 +198,7 @@ func plain(p *part) (string, error) {
 		if err != nil {
 			return "", err
 		}
+
 		switch t := t.(type) {
 		case xml.StartElement:
 			if inText = t.Name.Local == "t"; t.Name.Local == "rPh" {
@@ -193,6 +206,7 @@ func plain(p *part) (string, error) {
 					return "", err
 				}
 			}
+
 		case xml.EndElement:
 			inText = false
 		case xml.CharData:
@@ -201,6 +215,7 @@ func plain(p *part) (string, error) {
 			}
 		}
 	}
+
 	return s.String(), nil
 }
 
@@ -217,6 +232,7 @@ func (b *workbook) readSheet(name string) error {
 	if err != nil {
 		return err
 	}
+
 	defer p.close()
 	for {
 		t, err := p.next()
@@ -226,6 +242,7 @@ func (b *workbook) readSheet(name string) error {
 		if err != nil {
 			return err
 		}
+
 		switch t := t.(type) {
 		case xml.StartElement:
 			switch t.Name.Local {
@@ -239,6 +256,7 @@ func (b *workbook) readSheet(name string) error {
 				err = b.out.write("\n", r.line.String())
 			}
 		}
+
 		if err != nil {
 			return err
 		}
@@ -254,18 +272,22 @@ func (b *workbook) readCell(p *part, e xml.StartElement, r *row) error {
 		}
 		return errFull
 	}
+
 	value, err := b.value(p, e)
 	if err != nil {
 		return err
 	}
+
 	at := max(r.next, columnOf(attr(e, "r")))
 	r.next = at + 1
 	if value == "" || r.line.Len() > maxHeld {
 		return nil
 	}
+
 	for ; r.tabs < at; r.tabs++ {
 		r.line.WriteByte('\t')
 	}
+
 	r.line.WriteString(value)
 	return nil
 }
@@ -290,6 +312,7 @@ func (b *workbook) value(p *part, e xml.StartElement) (string, error) {
 		if err != nil {
 			return "", err
 		}
+
 		switch t := t.(type) {
 		case xml.StartElement:
 			if element = t.Name.Local; element == "is" {
@@ -299,6 +322,7 @@ func (b *workbook) value(p *part, e xml.StartElement) (string, error) {
 				}
 				inline.WriteString(s)
 			}
+
 		case xml.EndElement:
 			element = ""
 		case xml.CharData:
@@ -307,6 +331,7 @@ func (b *workbook) value(p *part, e xml.StartElement) (string, error) {
 			}
 		}
 	}
+
 	s := raw.String()
 	switch attr(e, "t") {
 	case "s":
@@ -314,6 +339,7 @@ func (b *workbook) value(p *part, e xml.StartElement) (string, error) {
 		if s = ""; err == nil && n >= 0 && n < len(b.shared) {
 			s = b.shared[n]
 		}
+
 	case "inlineStr":
 		s = inline.String()
 	case "b":
@@ -322,10 +348,12 @@ func (b *workbook) value(p *part, e xml.StartElement) (string, error) {
 		} else if s == "0" {
 			return "FALSE", nil
 		}
+
 	case "", "n":
 		style, _ := strconv.Atoi(attr(e, "s"))
 		return b.number(strings.TrimSpace(s), style >= 0 && style < len(b.dates) && b.dates[style]), nil
 	}
+
 	// A tab or a line break in a cell would look like the next cell or row.
 	return strings.Join(strings.Fields(s), " "), nil
 }
@@ -337,12 +365,14 @@ func (b *workbook) number(s string, date bool) string {
 	if err != nil {
 		return s
 	}
+
 	if !date || v < 0 || v > 2_958_466 { // the last day of the year 9999
 		if strings.ContainsAny(s, ".eE") {
 			return strconv.FormatFloat(v, 'g', 15, 64)
 		}
 		return s
 	}
+
 	seconds := int64(v*86_400 + 0.5)
 	at := b.since.Add(time.Duration(seconds%86_400)*time.Second).AddDate(0, 0, int(seconds/86_400))
 	switch {

@@ -13,10 +13,12 @@ func readSlides(z *archive, out *output, o Options) (Text, error) {
 	if err != nil {
 		return Text{}, err
 	}
+
 	byID, _, err := z.relations(name)
 	if err != nil {
 		return Text{}, err
 	}
+
 	var slides []string
 	err = z.each(name, func(_ *part, e xml.StartElement) error {
 		if target := byID[prefixed(e, "id")]; e.Name.Local == "sldId" && target != "" {
@@ -30,10 +32,12 @@ func readSlides(z *archive, out *output, o Options) (Text, error) {
 	if err != nil {
 		return Text{}, err
 	}
+
 	t := Text{Pages: len(slides)}
 	if t.From, t.To, err = o.pages(t.Pages); err != nil {
 		return Text{}, err
 	}
+
 	f := &flow{out: out, breaks: "\n"}
 	for n := t.From; n <= t.To; n++ {
 		out.section(fmt.Sprintf("--- Slide %d ---", n))
@@ -46,6 +50,7 @@ func readSlides(z *archive, out *output, o Options) (Text, error) {
 			return Text{}, err
 		}
 	}
+
 	t.Content, t.Notes = out.b.String(), f.notes
 	return t, nil
 }

@@ -66,6 +66,7 @@ func (f *flow) read(z *archive, name string) error {
 	if err != nil {
 		return err
 	}
+
 	defer p.close()
 	inText := false
 	for {
@@ -76,6 +77,7 @@ func (f *flow) read(z *archive, name string) error {
 		if err != nil {
 			return err
 		}
+
 		switch t := t.(type) {
 		case xml.StartElement:
 			inText = t.Name.Local == "t"
@@ -91,6 +93,7 @@ func (f *flow) read(z *archive, name string) error {
 				err = f.flush()
 			}
 		}
+
 		if err != nil {
 			return err
 		}
@@ -116,11 +119,13 @@ func (f *flow) start(p *part, name string) error {
 			return p.skip()
 		}
 		f.tables = append(f.tables, &table{})
+
 	case "tc":
 		if f.cells++; f.cells > maxCells {
 			f.notes.add("Only the first %d table cells were read.", maxCells)
 			return errFull
 		}
+
 	case "Fallback", "pPr", "rPr", "sectPr", "tblPr", "trPr", "tcPr", "del", "moveFrom":
 		// Fallback repeats what another element says better; the others hold
 		// settings, or text that was taken out.
@@ -140,6 +145,7 @@ func (f *flow) closeElement(name string) error {
 			t.row = append(t.row, t.cell.String())
 			t.cell.Reset()
 		}
+
 	case "tr":
 		return f.closeRow()
 	case "tbl":
@@ -147,6 +153,7 @@ func (f *flow) closeElement(name string) error {
 			f.tables = f.tables[:n-1]
 		}
 	}
+
 	return nil
 }
 
@@ -155,6 +162,7 @@ func (f *flow) flush() error {
 	if f.para.Len() == 0 {
 		return nil
 	}
+
 	s := f.para.String()
 	f.para.Reset()
 	if n := len(f.tables); n > 0 {
@@ -183,17 +191,21 @@ func (f *flow) closeRow() error {
 	if n == 0 {
 		return nil
 	}
+
 	t := f.tables[n-1]
 	row := strings.TrimRight(strings.Join(t.row, "\t"), "\t")
 	t.row = t.row[:0]
+
 	if n > 1 {
 		f.addToCell(f.tables[n-2], row)
 		return nil
 	}
+
 	f.held = 0
 	if strings.TrimSpace(row) == "" {
 		return nil
 	}
+
 	sep := "\n"
 	if t.rows++; t.rows == 1 {
 		sep = f.breaks

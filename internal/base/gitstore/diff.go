@@ -54,6 +54,7 @@ func (s *Store) around(r *repo, c Commit) (before, after filesOf, err error) {
 			return nil, nil, err
 		}
 	}
+
 	after, err = r.contents(c.tree, s.patterns())
 	return before, after, err
 }
@@ -66,10 +67,12 @@ func (s *Store) Diff(ctx context.Context, from, to string) (change Change, err e
 		if err != nil {
 			return err
 		}
+
 		before, err := r.contents(c.tree, s.patterns())
 		if err != nil {
 			return err
 		}
+
 		after, err := s.state(ctx, r, t, to, before)
 		change = compare(before, after)
 		return err
@@ -90,10 +93,12 @@ func (s *Store) state(ctx context.Context, r *repo, t *tip, commit string, base 
 		}
 		return r.contents(c.tree, s.patterns())
 	}
+
 	w, err := s.openWork()
 	if err != nil {
 		return nil, err
 	}
+
 	defer w.close()
 	files, odd, err := w.snapshot(ctx, s.patterns())
 	for name := range odd {
@@ -112,6 +117,7 @@ func compare(before, after filesOf) (out Change) {
 			names = append(names, name)
 		}
 	}
+
 	slices.Sort(names)
 	var b strings.Builder
 	for _, name := range names {
@@ -120,9 +126,11 @@ func compare(before, after filesOf) (out Change) {
 		if was == is && bytes.Equal(old, now) {
 			continue
 		}
+
 		f := FileChange{Path: name, Created: !was, Deleted: !is}
 		from, to := "a/"+name, "b/"+name
 		fmt.Fprintf(&b, "diff --git %s %s\n", from, to)
+
 		if !was {
 			from = "/dev/null"
 			b.WriteString("new file mode " + modeFile + "\n")
@@ -131,6 +139,7 @@ func compare(before, after filesOf) (out Change) {
 			to = "/dev/null"
 			b.WriteString("deleted file mode " + modeFile + "\n")
 		}
+
 		switch {
 		case !isText(old) || !isText(now):
 			fmt.Fprintf(&b, "Binary files %s and %s differ\n", from, to)
@@ -139,8 +148,10 @@ func compare(before, after filesOf) (out Change) {
 			b.WriteString(patch)
 			f.Added, f.Removed = added, removed
 		}
+
 		out.Files = append(out.Files, f)
 	}
+
 	out.Diff = b.String()
 	return out
 }

@@ -27,6 +27,7 @@ func (s *Store) cut(ctx context.Context, r *repo, kept []Commit) error {
 	if len(last.parents) == 0 || slices.ContainsFunc(kept, merged) {
 		return nil // branches were merged here by hand: it is the owner's to shorten
 	}
+
 	end, _ := parseHash(last.ID)
 	if err := r.mark(pruneMark + last.parents[0].String()); err != nil {
 		return err
@@ -34,6 +35,7 @@ func (s *Store) cut(ctx context.Context, r *repo, kept []Commit) error {
 	if err := r.replace("shallow", []byte(last.ID+"\n")); err != nil {
 		return err
 	}
+
 	r.shallow = map[hash]bool{end: true}
 	if err := s.broken("shallow"); err != nil {
 		return err
@@ -51,11 +53,13 @@ func (r *repo) reach(ctx context.Context, from ...hash) ([]hash, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+
 		h := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		if seen[h] || h.zero() {
 			continue
 		}
+
 		seen[h] = true
 		kind, data, err := r.object(h, "")
 		if errors.Is(err, fs.ErrNotExist) {
@@ -64,6 +68,7 @@ func (r *repo) reach(ctx context.Context, from ...hash) ([]hash, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		out = append(out, h)
 		switch kind {
 		case commitKind:
@@ -72,6 +77,7 @@ func (r *repo) reach(ctx context.Context, from ...hash) ([]hash, error) {
 				return nil, err
 			}
 			todo = append(append(todo, c.parents...), c.tree)
+
 		case treeKind:
 			entries, err := r.tree(h)
 			if err != nil {
@@ -80,6 +86,7 @@ func (r *repo) reach(ctx context.Context, from ...hash) ([]hash, error) {
 			for _, e := range entries {
 				todo = append(todo, e.id)
 			}
+
 		case tagKind:
 			if target, ok := strings.CutPrefix(string(data), "object "); ok && len(target) >= 40 {
 				id, _ := parseHash(target[:40])
@@ -87,6 +94,7 @@ func (r *repo) reach(ctx context.Context, from ...hash) ([]hash, error) {
 			}
 		}
 	}
+
 	return out, nil
 }
 
@@ -97,12 +105,14 @@ func (r *repo) roots() ([]hash, map[string]hash, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var out []hash
 	text := func(name string) {
 		b, err := r.root.ReadFile(name, maxPart)
 		if err != nil {
 			return
 		}
+
 		for word := range strings.FieldsSeq(string(b)) {
 			if h, ok := parseHash(word); ok {
 				out = append(out, h)
@@ -117,9 +127,11 @@ func (r *repo) roots() ([]hash, map[string]hash, error) {
 				}
 				return err
 			}
+
 			if d.IsDir() || strings.HasSuffix(name, ".lock") {
 				return nil
 			}
+
 			if dir == "refs" {
 				if refs[name], err = r.ref(name); err != nil {
 					return err
@@ -127,15 +139,18 @@ func (r *repo) roots() ([]hash, map[string]hash, error) {
 			} else {
 				text(name)
 			}
+
 			return nil
 		})
 		if err != nil {
 			return nil, nil, err
 		}
 	}
+
 	for _, name := range []string{"HEAD", "ORIG_HEAD", "MERGE_HEAD", "FETCH_HEAD"} {
 		text(name)
 	}
+
 	out = slices.AppendSeq(out, maps.Values(refs))
 	if b, err := r.root.ReadFile("index", maxPart); err == nil {
 		entries, _ := parseIndex(b) // a damaged one names nothing
@@ -153,18 +168,22 @@ func (s *Store) prune(ctx context.Context, r *repo, old hash) error {
 	if err != nil {
 		return err
 	}
+
 	live, err := r.reach(ctx, roots...)
 	if err != nil {
 		return err
 	}
+
 	keep := map[hash]bool{}
 	for _, h := range live {
 		keep[h] = true
 	}
+
 	dead, err := r.reach(ctx, old)
 	if err != nil {
 		return err
 	}
+
 	for _, h := range slices.Backward(dead) {
 		if keep[h] {
 			continue
@@ -173,6 +192,7 @@ func (s *Store) prune(ctx context.Context, r *repo, old hash) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -195,29 +215,34 @@ func (s *Store) Rewrite(ctx context.Context, edit func(file string, data []byte)
 		if err != nil {
 			return err
 		}
+
 		out.IDs = map[string]string{}
 		for from, to := range w.done {
 			if from != to {
 				out.IDs[from.String()] = to.String()
 			}
 		}
+
 		out.Files = slices.Sorted(maps.Keys(w.files))
 		_, refs, err := r.roots()
 		if err != nil {
 			return err
 		}
+
 		delete(refs, t.ref)
 		out.Elsewhere = slices.Sorted(maps.Keys(refs))
 		old := t.id
 		if err := r.mark(purgeMark + old.String()); err != nil {
 			return err
 		}
+
 		if id != old {
 			if err := r.setRef(ctx, t.ref, old, id); err != nil {
 				return err
 			}
 			t.id = id
 		}
+
 		if err := s.broken("rewritten"); err != nil {
 			return err
 		}
@@ -236,6 +261,7 @@ func (s *Store) purge(ctx context.Context, r *repo, t *tip, old hash) error {
 			return err
 		}
 	}
+
 	if err := s.refreshIndex(r, t); err != nil {
 		return err
 	}
@@ -250,20 +276,24 @@ func (r *repo) loosen(ctx context.Context) error {
 	if err := r.loadPacks(); err != nil || len(r.packs) == 0 {
 		return err
 	}
+
 	roots, _, err := r.roots()
 	if err != nil {
 		return err
 	}
+
 	live, err := r.reach(ctx, roots...)
 	if err != nil {
 		return err
 	}
+
 	packs := r.packs
 	for _, h := range live {
 		kind, data, err := r.object(h, "")
 		if err != nil {
 			return err
 		}
+
 		r.packs = nil // so that it is written although it is in one
 		_, err = r.store(kind, data)
 		r.packs = packs
@@ -271,6 +301,7 @@ func (r *repo) loosen(ctx context.Context) error {
 			return err
 		}
 	}
+
 	r.packs = nil
 	for _, p := range packs {
 		for _, end := range []string{".idx", ".pack", ".rev", ".bitmap", ".mtimes", ".keep"} {
@@ -279,6 +310,7 @@ func (r *repo) loosen(ctx context.Context) error {
 			}
 		}
 	}
+
 	return errors.Join(r.root.RemoveAll("objects/pack/multi-pack-index"),
 		r.root.RemoveAll("objects/info/commit-graph"), r.root.RemoveAll("objects/info/commit-graphs"))
 }
@@ -299,21 +331,25 @@ func (w *rewriter) run(ctx context.Context, tip hash) (hash, error) {
 		if err := ctx.Err(); err != nil {
 			return hash{}, err
 		}
+
 		h := todo[len(todo)-1]
 		if _, ok := w.done[h]; ok {
 			todo = todo[:len(todo)-1]
 			continue
 		}
+
 		c, err := w.r.commit(h)
 		if err != nil {
 			return hash{}, err
 		}
+
 		ready := true
 		for _, p := range c.parents {
 			if _, ok := w.done[p]; !ok {
 				todo, ready = append(todo, p), false
 			}
 		}
+
 		if !ready {
 			continue
 		}
@@ -331,16 +367,19 @@ func (w *rewriter) one(h hash, c Commit) (hash, error) {
 	if err != nil {
 		return h, err
 	}
+
 	changes := map[string]*entry{}
 	for name, e := range files {
 		data, err := w.r.content(files, name)
 		if err != nil {
 			return h, err
 		}
+
 		edited := w.edit(name, slices.Clone(data))
 		if string(edited) == string(data) {
 			continue
 		}
+
 		w.files[name] = true
 		id, err := w.r.store(blobKind, edited)
 		if err != nil {
@@ -348,35 +387,42 @@ func (w *rewriter) one(h hash, c Commit) (hash, error) {
 		}
 		changes[name] = &entry{mode: e.mode, id: id}
 	}
+
 	tree := c.tree
 	if len(changes) > 0 {
 		if tree, err = w.r.change(c.tree, changes); err != nil {
 			return h, err
 		}
 	}
+
 	_, raw, err := w.r.object(h, commitKind)
 	if err != nil {
 		return h, err
 	}
+
 	head, text, _ := strings.Cut(string(raw), "\n\n")
 	edited := w.message(text)
 	same := tree == c.tree && edited == text
 	for _, p := range c.parents {
 		same = same && w.done[p] == p
 	}
+
 	if same {
 		return h, nil
 	}
+
 	var b strings.Builder
 	b.WriteString("tree " + tree.String() + "\n")
 	for _, p := range c.parents {
 		b.WriteString("parent " + w.done[p].String() + "\n")
 	}
+
 	for line := range strings.SplitSeq(head, "\n") {
 		if strings.HasPrefix(line, "author ") || strings.HasPrefix(line, "committer ") {
 			b.WriteString(line + "\n")
 		}
 	}
+
 	b.WriteString("\n" + edited)
 	return w.r.store(commitKind, []byte(b.String()))
 }

@@ -84,11 +84,13 @@ func Open(o Options) (*Store, error) {
 	if o.WorkTree == "" || o.Writer == nil || o.Dir == "" || o.Email == "" || len(o.Files) == 0 {
 		return nil, errors.New("gitstore: WorkTree, Writer, Dir, Email and Files are needed")
 	}
+
 	for _, f := range o.Files {
 		if path.Clean(f) != f || path.IsAbs(f) || strings.HasPrefix(f, "..") {
 			return nil, fmt.Errorf("gitstore: %q is not a path below the work tree", f)
 		}
 	}
+
 	o.Files = slices.Clone(o.Files)
 	if o.Name == "" {
 		o.Name, _, _ = strings.Cut(o.Email, "@")
@@ -105,6 +107,7 @@ func Open(o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	s := &Store{
 		o:          o,
 		turn:       make(chan struct{}, 1),
@@ -112,6 +115,7 @@ func Open(o Options) (*Store, error) {
 		importTime: importTime,
 		importSize: importSize,
 	}
+
 	s.turn <- struct{}{}
 	return s, nil
 }

@@ -37,6 +37,7 @@ func (s *Store) refreshIndex(r *repo, t *tip) error {
 	if err != nil {
 		return err
 	}
+
 	ps := s.patterns()
 	old, _ := r.root.ReadFile("index", maxPart) // a missing one is made
 	entries, ok := parseIndex(old)
@@ -44,20 +45,24 @@ func (s *Store) refreshIndex(r *repo, t *tip) error {
 	if err != nil {
 		return err
 	}
+
 	same := map[string]staged{}
 	for _, e := range entries {
 		same[e.name] = e
 	}
+
 	for i, e := range fresh {
 		if o, ok := same[e.name]; ok && o.id == e.id && o.flags&flagStages == 0 {
 			fresh[i] = o // with what git noted about the file
 		}
 	}
+
 	entries = slices.DeleteFunc(entries, func(e staged) bool { return tracks(ps, e.name) })
 	data := formatIndex(append(entries, fresh...))
 	if bytes.Equal(data, old) {
 		return nil
 	}
+
 	f, err := r.root.OpenFile("index.lock", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil //nolint:nilerr // git works on it
@@ -72,10 +77,12 @@ func (r *repo) stage(tree hash, want func(string) bool) (out []staged, err error
 		if e.dir() || !want(name) {
 			return e.dir()
 		}
+
 		mode, err := strconv.ParseUint(e.mode, 8, 32)
 		if err != nil {
 			return false
 		}
+
 		s := staged{name: name, id: e.id}
 		binary.BigEndian.PutUint32(s.stat[stagedMode:], uint32(mode))
 		out = append(out, s)
@@ -90,12 +97,14 @@ func parseIndex(data []byte) (out []staged, ok bool) {
 	if len(data) < 12+sha1.Size || string(data[:4]) != "DIRC" {
 		return nil, false
 	}
+
 	body, sum := data[:len(data)-sha1.Size], data[len(data)-sha1.Size:]
 	got := sha1.Sum(body) //nolint:gosec // as git does
 	version := binary.BigEndian.Uint32(data[4:])
 	if !bytes.Equal(got[:], sum) || version < 2 || version > 4 {
 		return nil, false
 	}
+
 	c := &cursor{data: body, at: 12}
 	prev := ""
 	for range binary.BigEndian.Uint32(data[8:]) {
@@ -104,6 +113,7 @@ func parseIndex(data []byte) (out []staged, ok bool) {
 		if e.flags&flagMore != 0 {
 			e.more = binary.BigEndian.Uint16(c.read(2))
 		}
+
 		if version == 4 {
 			cut := c.back()
 			if cut > len(prev) {
@@ -111,18 +121,22 @@ func parseIndex(data []byte) (out []staged, ok bool) {
 			}
 			e.name = prev[:len(prev)-cut]
 		}
+
 		n := bytes.IndexByte(c.data[c.at:], 0)
 		if c.short || n < 0 {
 			return nil, false
 		}
+
 		e.name += string(c.read(n))
 		if prev = e.name; version == 4 {
 			c.read(1)
 		} else {
 			c.read(8 - (c.at-start)%8)
 		}
+
 		out = append(out, e)
 	}
+
 	for c.at < len(c.data) && !c.short { // extensions: a small letter means it cannot be left out
 		name := c.read(4)
 		if name[0] >= 'a' && name[0] <= 'z' {
@@ -130,6 +144,7 @@ func parseIndex(data []byte) (out []staged, ok bool) {
 		}
 		c.read(int(binary.BigEndian.Uint32(c.read(4))))
 	}
+
 	return out, !c.short
 }
 
@@ -170,6 +185,7 @@ func formatIndex(entries []staged) []byte {
 	if slices.ContainsFunc(entries, func(e staged) bool { return e.flags&flagMore != 0 }) {
 		version = 3
 	}
+
 	b := append([]byte("DIRC"), 0, 0, 0, byte(version))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(entries))) //nolint:gosec // far fewer files
 	for _, e := range entries {
@@ -182,6 +198,7 @@ func formatIndex(entries []staged) []byte {
 		b = append(b, e.name...)
 		b = append(b, make([]byte, 8-(len(b)-start)%8)...)
 	}
+
 	sum := sha1.Sum(b) //nolint:gosec // as git does
 	return append(b, sum[:]...)
 }
@@ -192,22 +209,26 @@ func (s *Store) record(ctx context.Context, r *repo, t *tip, subject, body strin
 	if err != nil {
 		return false, err
 	}
+
 	defer w.close()
 	ps := s.patterns()
 	files, odd, err := w.snapshot(ctx, ps)
 	if err != nil {
 		return false, err
 	}
+
 	var base Commit
 	if !t.id.zero() {
 		if base, err = r.commit(t.id); err != nil {
 			return false, err
 		}
 	}
+
 	old, err := r.tracked(base.tree, ps)
 	if err != nil {
 		return false, err
 	}
+
 	changes, err := r.changes(old, files, odd)
 	if err != nil {
 		return false, err
@@ -215,6 +236,7 @@ func (s *Store) record(ctx context.Context, r *repo, t *tip, subject, body strin
 	if len(changes) == 0 && !t.id.zero() {
 		return false, s.refreshIndex(r, t)
 	}
+
 	for name, e := range changes {
 		if e == nil {
 			continue // it is gone
@@ -223,10 +245,12 @@ func (s *Store) record(ctx context.Context, r *repo, t *tip, subject, body strin
 			return false, fmt.Errorf("keep %s: %w", name, err)
 		}
 	}
+
 	tree, err := r.change(base.tree, changes)
 	if err == nil && tree.zero() {
 		tree, err = r.storeTree(nil)
 	}
+
 	if err != nil {
 		return false, err
 	}
@@ -241,20 +265,24 @@ func (r *repo) changes(old map[string]entry, files filesOf, odd map[string]bool)
 			out[name] = nil
 		}
 	}
+
 	for name, data := range files {
 		e, known := old[name]
 		if known && e.id == hashOf(blobKind, data) {
 			continue
 		}
+
 		id, err := r.store(blobKind, data)
 		if err != nil {
 			return nil, err
 		}
+
 		if !known {
 			e.mode = modeFile
 		}
 		out[name] = &entry{mode: e.mode, id: id}
 	}
+
 	return out, nil
 }
 
@@ -267,21 +295,25 @@ func (s *Store) advance(ctx context.Context, r *repo, t *tip, c Commit) error {
 	if !t.id.zero() {
 		c.parents = []hash{t.id}
 	}
+
 	id, err := r.storeCommit(c)
 	if err != nil {
 		return err
 	}
+
 	if c.written {
 		if err := r.mark(checkoutMark + id.String()); err != nil {
 			return err
 		}
 	}
+
 	if err := s.broken("objects"); err != nil {
 		return err
 	}
 	if err := r.setRef(ctx, t.ref, t.id, id); err != nil {
 		return err
 	}
+
 	t.id = id
 	if err := s.broken("ref"); err != nil {
 		return err

@@ -78,6 +78,7 @@ func (r *repo) object(h hash, want string) (kind string, data []byte, err error)
 	case want != "" && kind != want:
 		return "", nil, fmt.Errorf("object %s is a %s, not a %s: %w", h, kind, want, errCorrupt)
 	}
+
 	return kind, data, nil
 }
 
@@ -95,11 +96,13 @@ func (r *repo) loose(h hash) (kind string, data []byte, err error) {
 	if err != nil {
 		return "", nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read
 	z, err := zlib.NewReader(f)
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
+
 	all, err := io.ReadAll(io.LimitReader(z, maxObject+64))
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", errCorrupt, err)
@@ -107,6 +110,7 @@ func (r *repo) loose(h hash) (kind string, data []byte, err error) {
 	if r.room -= int64(len(all)); r.room < 0 {
 		return "", nil, errCorrupt
 	}
+
 	head, data, ok := bytes.Cut(all, []byte{0})
 	kind, size, found := strings.Cut(string(head), " ")
 	if !ok || !found || size != strconv.Itoa(len(data)) {
@@ -120,6 +124,7 @@ func (r *repo) store(kind string, data []byte) (hash, error) {
 	if r.into != nil {
 		return r.into.add(kind, data)
 	}
+
 	h := hashOf(kind, data)
 	if _, err := r.root.Lstat(loosePath(h)); err == nil {
 		return h, nil
@@ -127,6 +132,7 @@ func (r *repo) store(kind string, data []byte) (hash, error) {
 	if p, _ := r.inPack(h); p != nil {
 		return h, nil
 	}
+
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
 	_, _ = z.Write(objectHeader(kind, len(data))) // a buffer takes everything
@@ -134,6 +140,7 @@ func (r *repo) store(kind string, data []byte) (hash, error) {
 	if err := z.Close(); err != nil {
 		return h, err
 	}
+
 	dir := "objects/" + h.String()[:2]
 	if err := r.mkdir(dir); err != nil {
 		return h, err
@@ -168,10 +175,12 @@ func (r *repo) tree(h hash) (out []entry, err error) {
 	if h.zero() {
 		return nil, nil
 	}
+
 	_, data, err := r.object(h, treeKind)
 	if err != nil {
 		return nil, err
 	}
+
 	for len(data) > 0 {
 		head, rest, ok := bytes.Cut(data, []byte{0})
 		mode, name, found := strings.Cut(string(head), " ")
@@ -181,6 +190,7 @@ func (r *repo) tree(h hash) (out []entry, err error) {
 		out = append(out, entry{name: name, mode: mode, id: hash(rest[:len(hash{})])})
 		data = rest[len(hash{}):]
 	}
+
 	return out, nil
 }
 
@@ -194,6 +204,7 @@ func (r *repo) storeTree(entries []entry) (hash, error) {
 		b = append(b, 0)
 		b = append(b, e.id[:]...)
 	}
+
 	return r.store(treeKind, b)
 }
 
@@ -224,12 +235,15 @@ func parseCommit(h hash, data string) (Commit, error) {
 			c.Author, c.Email, c.Time = parseSignature(value)
 		}
 	}
+
 	if c.tree.zero() {
 		return c, fmt.Errorf("commit %s: %w", h, errCorrupt)
 	}
+
 	if len(c.parents) > 0 {
 		c.Parent = c.parents[0].String()
 	}
+
 	subject, body, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	c.Subject, c.Body = strings.TrimSpace(subject), strings.TrimSpace(body)
 	return c, nil
@@ -247,6 +261,7 @@ func parseSignature(s string) (name, mail string, at time.Time) {
 	if at = time.Unix(n, 0).UTC(); at.Year() < 1970 || at.Year() > 9998 {
 		return name, mail, time.Unix(0, 0).UTC() // JSON has no later ones
 	}
+
 	if z, err := time.Parse("-0700", zone); err == nil {
 		if _, offset := z.Zone(); max(offset, -offset) < 24*60*60 {
 			at = at.In(time.FixedZone("", offset))
@@ -261,6 +276,7 @@ func (r *repo) storeCommit(c Commit) (hash, error) {
 	for _, p := range c.parents {
 		fmt.Fprintf(&b, "parent %s\n", p)
 	}
+
 	sign := fmt.Sprintf("%s <%s> %d %s", signable(c.Author), signable(c.Email), c.Time.Unix(), c.Time.Format("-0700"))
 	fmt.Fprintf(&b, "author %s\ncommitter %s\n\n%s\n", sign, sign, cleanLine(c.Subject))
 	if body := strings.TrimSpace(text.Clean(c.Body)); body != "" {
@@ -312,10 +328,12 @@ func (r *repo) temp(data []byte) (string, error) {
 		if err != nil {
 			return "", err
 		}
+
 		_, err = f.Write(data)
 		if err == nil {
 			err = f.Sync()
 		}
+
 		if err = errors.Join(err, f.Close()); err != nil {
 			return "", errors.Join(err, r.root.Remove(name))
 		}

@@ -32,21 +32,25 @@ func (r *repo) loadPacks() error {
 	if r.looked {
 		return nil
 	}
+
 	names, err := r.root.ReadDir("objects/pack")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	for _, d := range names {
 		base, ok := strings.CutSuffix(d.Name(), ".idx")
 		if !ok {
 			continue
 		}
+
 		p := &pack{name: "objects/pack/" + base}
 		if p.idx, err = r.packIndex(p.name + ".idx"); err != nil {
 			return err
 		}
 		r.packs = append(r.packs, p)
 	}
+
 	r.looked = true
 	return nil
 }
@@ -56,6 +60,7 @@ func (r *repo) packIndex(name string) (*idxfile.MemoryIndex, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read
 	info, err := f.Stat()
 	if err != nil {
@@ -90,14 +95,17 @@ func (r *repo) packed(h hash, deltas int) (kind string, data []byte, err error) 
 	if err := r.loadPacks(); err != nil {
 		return "", nil, err
 	}
+
 	p, at := r.inPack(h)
 	if p == nil {
 		return "", nil, fs.ErrNotExist
 	}
+
 	f, err := r.root.Open(p.name + ".pack")
 	if err != nil {
 		return "", nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read
 	return r.unpack(packfile.NewScanner(f), at, deltas)
 }
@@ -112,6 +120,7 @@ func (r *repo) unpack(s *packfile.Scanner, at int64, deltas int) (kind string, d
 	if r.room -= h.Length; deltas == 0 || h.Length > maxObject || r.room < 0 {
 		return "", nil, errCorrupt
 	}
+
 	var b bytes.Buffer
 	n, _, err := s.NextObject(&b) // at most h.Length bytes
 	if err != nil || n != h.Length {
@@ -129,9 +138,11 @@ func (r *repo) unpack(s *packfile.Scanner, at int64, deltas int) (kind string, d
 	default:
 		err = errCorrupt
 	}
+
 	if err != nil {
 		return "", nil, err
 	}
+
 	data, err = applyDelta(base, b.Bytes())
 	return kind, data, err
 }
@@ -146,6 +157,7 @@ func applyDelta(base, delta []byte) ([]byte, error) {
 	if size, n := binary.Uvarint(delta[n:]); n <= 0 || size > maxObject {
 		return nil, errCorrupt
 	}
+
 	data, err := packfile.PatchDelta(base, delta)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errCorrupt, err)

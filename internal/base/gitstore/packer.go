@@ -31,10 +31,12 @@ func (p *packer) add(kind string, data []byte) (hash, error) {
 	if p.held[h] {
 		return h, nil
 	}
+
 	t, err := plumbing.ParseObjectType(kind)
 	if err != nil {
 		return h, err
 	}
+
 	at := p.body.Len()
 
 	n := len(data)
@@ -43,6 +45,7 @@ func (p *packer) add(kind string, data []byte) (hash, error) {
 		p.body.WriteByte(b | 0x80)
 		b = byte(n & 0x7f)
 	}
+
 	p.body.WriteByte(b)
 	z := zlib.NewWriter(&p.body)
 	_, _ = z.Write(data) // a buffer takes everything
@@ -56,6 +59,7 @@ func (p *packer) add(kind string, data []byte) (hash, error) {
 	if p.held == nil {
 		p.held = map[hash]bool{}
 	}
+
 	p.held[h] = true
 	p.index.Add(plumbing.Hash(h), uint64(packHeader+at), crc32.ChecksumIEEE(p.body.Bytes()[at:])) //nolint:gosec // far smaller
 	return h, nil
@@ -70,10 +74,12 @@ func (p *packer) write(r *repo) error {
 	if err := p.index.OnFooter(sum); err != nil {
 		return err
 	}
+
 	idx, err := p.index.Index()
 	if err != nil {
 		return err
 	}
+
 	var b bytes.Buffer
 	if _, err := idxfile.NewEncoder(&b).Encode(idx); err != nil {
 		return err
@@ -83,6 +89,7 @@ func (p *packer) write(r *repo) error {
 	if err := r.replace(name+".pack", append(pack, sum[:]...)); err != nil {
 		return err
 	}
+
 	r.packs = nil
 	r.looked = false
 	r.indexed = 0

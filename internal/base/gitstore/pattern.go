@@ -40,6 +40,7 @@ func (p pattern) match(segs []string, open bool) bool {
 	case p[0] == "**":
 		return p[1:].match(segs, open) || p.match(segs[1:], open)
 	}
+
 	ok, err := path.Match(p[0], segs[0])
 	return err == nil && ok && p[1:].match(segs[1:], open)
 }
@@ -79,11 +80,13 @@ func ignoreLines(ps []pattern) []string {
 			if len(p) <= depth {
 				continue
 			}
+
 			dir := "/" + strings.Join(p[:depth], "/")
 			if p[depth-1] == "**" {
 				add("!" + dir + "/") // every folder below, but no file
 				continue
 			}
+
 			rest := "/*"
 			if p[depth] == "**" {
 				rest = "/**"
@@ -91,6 +94,7 @@ func ignoreLines(ps []pattern) []string {
 			add("!"+dir+"/", dir+rest)
 		}
 	}
+
 	for _, p := range ps {
 		add("!/" + strings.Join(p, "/"))
 	}

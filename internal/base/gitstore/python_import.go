@@ -57,6 +57,7 @@ func (s *Store) Import(ctx context.Context, foreign func(path string) bool) (out
 	if log, err := s.Log(ctx, 1); err != nil || len(log) > 0 {
 		return out, err
 	}
+
 	in := importer{s: s, dir: filepath.Join(s.o.WorkTree, gitFolder), to: &packer{most: s.importSize}, trees: map[hash]hash{}, ids: map[string]string{}}
 	timed, cancel := context.WithTimeout(ctx, s.importTime)
 	defer cancel()
@@ -81,6 +82,7 @@ func (s *Store) Import(ctx context.Context, foreign func(path string) bool) (out
 		if err := r.setRef(ctx, t.ref, t.id, in.tip); err != nil {
 			return err
 		}
+
 		t.id = in.tip
 		out = Imported{in.taken, in.ids}
 		return s.refreshIndex(r, t)
@@ -110,6 +112,7 @@ func (in *importer) read(ctx context.Context, foreign func(path string) bool) (o
 	if err != nil {
 		return false, err
 	}
+
 	defer w.Close() //nolint:errcheck // only read
 	root, err := w.Sub(gitFolder)
 	if diskio.IsMissing(err) || errors.Is(err, diskio.ErrLink) || errors.Is(err, diskio.ErrNotRegular) {
@@ -118,6 +121,7 @@ func (in *importer) read(ctx context.Context, foreign func(path string) bool) (o
 	if err != nil {
 		return false, err
 	}
+
 	defer root.Close() //nolint:errcheck // only read
 
 	in.from = &repo{root: root}
@@ -125,6 +129,7 @@ func (in *importer) read(ctx context.Context, foreign func(path string) bool) (o
 	if err != nil || !ours {
 		return ours, err
 	}
+
 	var last hash
 	for _, h := range slices.Backward(chain) {
 		if err := ctx.Err(); err != nil {
@@ -136,6 +141,7 @@ func (in *importer) read(ctx context.Context, foreign func(path string) bool) (o
 		}
 		last = tree
 	}
+
 	// Asked last, so that a command that is changing them now is noticed.
 	for _, name := range []string{"HEAD", ref, "packed-refs", "shallow"} {
 		if _, err := root.Lstat(name); err == nil && foreign(filepath.Join(in.dir, filepath.FromSlash(name))) {
@@ -151,15 +157,18 @@ func (in *importer) chain(ctx context.Context) (ref string, out []hash, ours boo
 	if _, err := in.from.root.Lstat("HEAD"); diskio.IsMissing(err) {
 		return "", nil, false, nil
 	}
+
 	info, err := in.from.root.Lstat(lockName)
 	marked := err == nil && info.Mode().IsRegular()
 	if err := in.from.readShallow(); err != nil {
 		return "", nil, marked, err
 	}
+
 	ref, at, err := in.from.head()
 	if err != nil || at.zero() {
 		return ref, nil, marked, err
 	}
+
 	newest, err := in.from.commit(at)
 	if err != nil {
 		return ref, nil, marked, err
@@ -173,20 +182,24 @@ func (in *importer) chain(ctx context.Context) (ref string, out []hash, ours boo
 		if err := ctx.Err(); err != nil {
 			return ref, nil, marked, err
 		}
+
 		c, err := in.from.commit(at)
 		if err != nil {
 			return ref, nil, marked, err
 		}
+
 		full := len(out) == in.s.o.MaxCommits
 		if !full {
 			out = append(out, at)
 		}
+
 		switch {
 		case len(c.parents) == 0:
 			return ref, out, marked || c.Email == in.s.o.Email, nil
 		case full && marked, n == importWalk:
 			return ref, out, marked, nil
 		}
+
 		at = c.parents[0]
 	}
 }
@@ -198,10 +211,12 @@ func (in *importer) commit(h, last hash) (hash, error) {
 	if err != nil {
 		return hash{}, err
 	}
+
 	tree, err := in.tree(c.tree)
 	if err != nil {
 		return hash{}, err
 	}
+
 	if tree != last {
 		c.tree, c.parents = tree, nil
 		if !in.tip.zero() {
@@ -212,6 +227,7 @@ func (in *importer) commit(h, last hash) (hash, error) {
 		}
 		in.taken++
 	}
+
 	in.ids[h.String()] = in.tip.String()
 	return tree, nil
 }
@@ -221,10 +237,12 @@ func (in *importer) tree(old hash) (id hash, err error) {
 	if id, ok := in.trees[old]; ok {
 		return id, nil
 	}
+
 	files, err := in.from.tracked(old, in.s.patterns())
 	if err != nil {
 		return id, err
 	}
+
 	to, changes := &repo{into: in.to}, map[string]*entry{}
 	for name, e := range files {
 		if !in.to.held[e.id] {
@@ -241,9 +259,11 @@ func (in *importer) tree(old hash) (id hash, err error) {
 		}
 		changes[name] = &entry{mode: modeFile, id: e.id}
 	}
+
 	if id, err = to.change(hash{}, changes); err == nil && id.zero() {
 		id, err = to.storeTree(nil)
 	}
+
 	in.trees[old] = id
 	return id, err
 }

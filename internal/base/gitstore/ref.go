@@ -20,15 +20,18 @@ func (r *repo) head() (ref string, id hash, err error) {
 	if err != nil {
 		return "", hash{}, fmt.Errorf("read HEAD: %w", err)
 	}
+
 	text := strings.TrimSpace(string(b))
 	if h, ok := parseHash(text); ok {
 		return "HEAD", h, nil
 	}
+
 	ref, ok := strings.CutPrefix(text, "ref: ")
 	ref = strings.TrimSpace(ref)
 	if !ok || !strings.HasPrefix(ref, "refs/") || path.Clean(ref) != ref {
 		return "", hash{}, fmt.Errorf("HEAD is %q: %w", text, errCorrupt)
 	}
+
 	id, err = r.ref(ref)
 	return ref, id, err
 }
@@ -43,9 +46,11 @@ func (r *repo) ref(name string) (hash, error) {
 		}
 		return h, nil
 	}
+
 	if !errors.Is(err, fs.ErrNotExist) {
 		return hash{}, err
 	}
+
 	packed, err := r.packedRefs()
 	return packed[name], err
 }
@@ -55,6 +60,7 @@ func (r *repo) packedRefs() (map[string]hash, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+
 	out := map[string]hash{}
 	for line := range strings.Lines(string(b)) {
 		id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -70,14 +76,17 @@ func (r *repo) setRef(ctx context.Context, name string, old, id hash) error {
 	if err := r.mkdir(parentDir(name)); err != nil {
 		return err
 	}
+
 	f, err := r.gitLock(ctx, name)
 	if err != nil {
 		return err
 	}
+
 	now, err := r.ref(name)
 	if err == nil && now != old {
 		err = fmt.Errorf("%s moved meanwhile: %w", name, errBusy)
 	}
+
 	if err != nil {
 		return errors.Join(err, r.dropLock(f, name))
 	}
@@ -117,6 +126,7 @@ func (r *repo) fillLock(f *os.File, name string, data []byte) error {
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = r.root.Rename(name+".lock", name)
 	}
+
 	if err != nil {
 		return errors.Join(err, r.root.Remove(name+".lock"))
 	}
@@ -129,6 +139,7 @@ func (r *repo) readShallow() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read shallow: %w", err)
 	}
+
 	r.shallow = map[hash]bool{}
 	for line := range strings.Lines(string(b)) {
 		if h, ok := parseHash(strings.TrimSpace(line)); ok {
@@ -143,20 +154,24 @@ func (r *repo) history(ctx context.Context, from hash, n int) (out []Commit, err
 	if n <= 0 || n > maxWalk {
 		n = maxWalk
 	}
+
 	for at := from; !at.zero() && len(out) < n; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+
 		c, err := r.commit(at)
 		if err != nil {
 			return out, err
 		}
+
 		out = append(out, c)
 		if len(c.parents) == 0 {
 			break
 		}
 		at = c.parents[0]
 	}
+
 	return out, nil
 }
 
@@ -172,16 +187,19 @@ func (r *repo) find(ctx context.Context, t *tip, prefix string) (Commit, error) 
 	if len(prefix) < minPrefix {
 		return Commit{}, ErrNoCommit
 	}
+
 	all, err := r.history(ctx, t.id, 0)
 	if err != nil {
 		return Commit{}, err
 	}
+
 	var found []Commit
 	for _, c := range all {
 		if strings.HasPrefix(c.ID, prefix) {
 			found = append(found, c)
 		}
 	}
+
 	switch len(found) {
 	case 0:
 		return Commit{}, ErrNoCommit

@@ -68,11 +68,13 @@ func (s *Store) read(ctx context.Context, fn func(*repo, *tip) error) (err error
 	if err != nil {
 		return err
 	}
+
 	defer leave()
 	r, err := s.openRepo(ctx, true)
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, r.close()) }()
 	t, err := r.start()
 	if err != nil {
@@ -104,15 +106,18 @@ func (s *Store) locked(ctx context.Context, fn func(*repo, *tip) error) (err err
 	if err != nil {
 		return err
 	}
+
 	defer leave()
 	r, err := s.openRepo(ctx, false)
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := s.prepare(r); err != nil {
 		return fmt.Errorf("make the repository: %w", err)
 	}
+
 	t, err := r.start()
 	if err != nil {
 		return err
@@ -123,6 +128,7 @@ func (s *Store) locked(ctx context.Context, fn func(*repo, *tip) error) (err err
 	if err := r.mark("working"); err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, r.mark("")) }()
 	return fn(r, t)
 }
@@ -140,6 +146,7 @@ func (s *Store) openRepo(ctx context.Context, reading bool) (*repo, error) {
 	if _, err := root.Lstat("HEAD"); reading && diskio.IsMissing(err) {
 		return nil, errors.Join(errNoRepo, root.Close())
 	}
+
 	r := &repo{root: root}
 	r.lock, err = root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -148,6 +155,7 @@ func (s *Store) openRepo(ctx context.Context, reading bool) (*repo, error) {
 		}
 		return nil, errors.Join(fmt.Errorf("lock the repository: %w", err), root.Close())
 	}
+
 	if err := waitLock(ctx, r.lock); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock the repository: %w", err), r.lock.Close(), root.Close())
 	}
@@ -195,6 +203,7 @@ func (r *repo) mark(word string) error {
 	if word != "" {
 		word += "\n"
 	}
+
 	if err := r.lock.Truncate(0); err != nil {
 		return err
 	}
@@ -217,15 +226,18 @@ func (s *Store) recover(ctx context.Context, r *repo, t *tip) error {
 	if err != nil || len(b) == 0 {
 		return err
 	}
+
 	for _, name := range []string{t.ref + ".lock", "index.lock"} {
 		if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
+
 	names, err := r.root.ReadDir("objects")
 	if err != nil {
 		return err
 	}
+
 	for _, d := range names {
 		if strings.HasPrefix(d.Name(), "tmp_obj_") && strings.Count(d.Name(), "_") == 4 {
 			if err := r.root.Remove("objects/" + d.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -233,9 +245,11 @@ func (s *Store) recover(ctx context.Context, r *repo, t *tip) error {
 			}
 		}
 	}
+
 	if t.id.zero() {
 		return nil
 	}
+
 	what, of, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
 	h, known := parseHash(of)
 	switch what += " "; {
@@ -247,6 +261,7 @@ func (s *Store) recover(ctx context.Context, r *repo, t *tip) error {
 	case what == purgeMark:
 		err = s.purge(ctx, r, t, h)
 	}
+
 	return errors.Join(err, s.refreshIndex(r, t))
 }
 
@@ -257,9 +272,11 @@ func (s *Store) prepare(r *repo) error {
 			return err
 		}
 	}
+
 	if err := s.ignoreRest(r); err != nil {
 		return err
 	}
+
 	config := "[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = false\n\tautocrlf = false\n\tworktree = " +
 		quoteConfig(s.o.WorkTree) + "\n"
 	for _, f := range []struct{ name, body string }{{"config", config}, {"HEAD", "ref: refs/heads/main\n"}} { // HEAD last: it makes it a repository
@@ -270,6 +287,7 @@ func (s *Store) prepare(r *repo) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -52,34 +52,42 @@ func (s *Store) undo(ctx context.Context, prefix, subject string, decide func(be
 		if len(c.parents) == 0 {
 			return ErrFirst
 		}
+
 		u.Of = c
 		saved, err := s.record(ctx, r, t, "snapshot: before the undo of "+Short(c.ID), "")
 		if err != nil {
 			return err
 		}
+
 		if saved {
 			u.Snapshot = t.id.String()
 		}
+
 		before, after, err := s.around(r, c)
 		if err != nil {
 			return err
 		}
+
 		base, err := r.commit(t.id)
 		if err != nil {
 			return err
 		}
+
 		now, err := r.contents(base.tree, s.patterns())
 		if err != nil {
 			return err
 		}
+
 		want, conflicts := decide(before, after, now)
 		if len(conflicts) > 0 {
 			return &ConflictError{Files: conflicts}
 		}
+
 		u.Files = differing(now, want)
 		if len(u.Files) == 0 {
 			return nil
 		}
+
 		u.Commit, err = s.move(ctx, r, t, move{
 			subject: fmt.Sprintf(subject, Short(c.ID)),
 			body:    fmt.Sprintf("%s%s %s", undoes, c.ID, c.Subject),
@@ -114,14 +122,17 @@ func (s *Store) move(ctx context.Context, r *repo, t *tip, m move) (string, erro
 	if err != nil {
 		return "", err
 	}
+
 	changes, err := r.changes(old, m.want, nil)
 	if err != nil {
 		return "", err
 	}
+
 	tree, err := r.change(m.base.tree, changes)
 	if err == nil && tree.zero() {
 		tree, err = r.storeTree(nil)
 	}
+
 	if err != nil {
 		return "", err
 	}
@@ -137,10 +148,12 @@ func (s *Store) completeMove(ctx context.Context, r *repo, t *tip) error {
 	if err != nil {
 		return err
 	}
+
 	before, after, err := s.around(r, c)
 	if err != nil {
 		return err
 	}
+
 	from := []filesOf{before}
 	if id, ok := strings.CutPrefix(c.Body, undoes); ok {
 		id, _, _ = strings.Cut(id, " ")
@@ -152,6 +165,7 @@ func (s *Store) completeMove(ctx context.Context, r *repo, t *tip) error {
 			from = append(from, older, newer)
 		}
 	}
+
 	return s.apply(ctx, before, after, from)
 }
 
@@ -163,11 +177,13 @@ func (s *Store) apply(ctx context.Context, now, want filesOf, from []filesOf) er
 	if err != nil {
 		return err
 	}
+
 	defer w.close()
 	for _, name := range differing(now, want) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+
 		is, there, err := w.read(name)
 		was, had := now[name]
 		if err != nil || there != had || !bytes.Equal(is, was) {
@@ -181,6 +197,7 @@ func (s *Store) apply(ctx context.Context, now, want filesOf, from []filesOf) er
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -190,6 +207,7 @@ func (w *work) setFile(name string, state filesOf, from []filesOf) error {
 	if !wanted {
 		return w.remove(name)
 	}
+
 	var parts [][]byte
 	for _, f := range from {
 		part, there := f[name]
@@ -198,6 +216,7 @@ func (w *work) setFile(name string, state filesOf, from []filesOf) error {
 		}
 		parts = append(parts, part)
 	}
+
 	return w.write(name, data, parts...)
 }
 
@@ -223,6 +242,7 @@ func revert(before, after, now filesOf) (want filesOf, conflicts []string) {
 			conflicts = append(conflicts, name) // made again, or gone since
 			continue
 		}
+
 		switch {
 		case there == is && bytes.Equal(current, changed):
 			if !was {
@@ -230,6 +250,7 @@ func revert(before, after, now filesOf) (want filesOf, conflicts []string) {
 			} else {
 				want[name] = old
 			}
+
 		case !there: // it was new then and is gone already
 		case !isText(old) || !isText(changed) || !isText(current):
 			conflicts = append(conflicts, name)
@@ -242,6 +263,7 @@ func revert(before, after, now filesOf) (want filesOf, conflicts []string) {
 			want[name] = merged
 		}
 	}
+
 	return want, conflicts
 }
 
@@ -271,10 +293,12 @@ func merge(base, ours, theirs []byte) ([]byte, bool) {
 			return nil, false
 		}
 	}
+
 	out = append(out, b[at:]...)
 	if len(out) == 0 {
 		return []byte{}, true
 	}
+
 	joined := strings.Join(out, "\n")
 	if len(ours) == 0 || bytes.HasSuffix(ours, []byte("\n")) {
 		joined += "\n"

@@ -12,11 +12,13 @@ func (s *Store) Names(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer w.close()
 	names, err := w.names(ctx, s.patterns())
 	if err != nil {
 		return nil, err
 	}
+
 	var out []string
 	for _, name := range names {
 		if _, err := w.root.Lstat(name); err == nil {
@@ -33,11 +35,13 @@ func (s *Store) ReadWork(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer w.close()
 	data, there, err := w.read(name)
 	if err == nil && !there {
 		err = fs.ErrNotExist
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -51,6 +55,7 @@ func (s *Store) WriteWork(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
+
 	defer w.close()
 	if len(data) > maxFile {
 		return fmt.Errorf("%s: %w", name, errUntrackable)

@@ -51,6 +51,7 @@ func (w *work) read(name string) (data []byte, there bool, err error) {
 	case errors.Is(err, diskio.ErrNotRegular), errors.Is(err, diskio.ErrTooLarge):
 		return nil, false, errUntrackable
 	}
+
 	return data, err == nil, err
 }
 
@@ -86,12 +87,14 @@ func (w *work) names(ctx context.Context, ps []pattern) ([]string, error) {
 			found[strings.Join(p, "/")] = true
 			continue
 		}
+
 		start, seen := path.Join(p.fixed()...), 0
 		err := fs.WalkDir(w.root.FS(), start, func(name string, d fs.DirEntry, err error) error {
 			if seen++; seen > maxNames {
 				w.log.WarnContext(ctx, "too many files to track all", "folder", start)
 				return fs.SkipAll
 			}
+
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
@@ -104,12 +107,14 @@ func (w *work) names(ctx context.Context, ps []pattern) ([]string, error) {
 			case !d.IsDir() && tracks([]pattern{p}, name):
 				found[name] = true
 			}
+
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
@@ -123,6 +128,7 @@ func (w *work) snapshot(ctx context.Context, ps []pattern) (files filesOf, odd m
 	if err != nil {
 		return nil, nil, err
 	}
+
 	files, odd = filesOf{}, map[string]bool{}
 	for _, name := range names {
 		data, there, err := w.read(name)
@@ -134,6 +140,7 @@ func (w *work) snapshot(ctx context.Context, ps []pattern) (files filesOf, odd m
 			files[name] = data
 		}
 	}
+
 	return files, odd, nil
 }
 
@@ -165,6 +172,7 @@ func (r *repo) walk(tree hash, fn func(name string, e entry) bool) error {
 		if seen += len(entries); seen > maxNames || strings.Count(prefix, "/") > 64 {
 			return fmt.Errorf("more than %d names, or folders that are too deep: %w", maxNames, errCorrupt)
 		}
+
 		for _, e := range entries {
 			if fn(prefix+e.name, e) && e.dir() {
 				if err := below(e.id, prefix+e.name+"/"); err != nil {
@@ -172,6 +180,7 @@ func (r *repo) walk(tree hash, fn func(name string, e entry) bool) error {
 				}
 			}
 		}
+
 		return nil
 	}
 	return below(tree, "")
@@ -193,6 +202,7 @@ func (r *repo) contents(tree hash, ps []pattern) (filesOf, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	out := filesOf{}
 	for name := range entries {
 		if out[name], err = r.content(entries, name); err != nil {
@@ -209,6 +219,7 @@ func (r *repo) change(tree hash, changes map[string]*entry) (hash, error) {
 	if err != nil {
 		return hash{}, err
 	}
+
 	below := map[string]map[string]*entry{}
 	set := func(name string, e *entry) {
 		entries = slices.DeleteFunc(entries, func(o entry) bool { return o.name == name })
@@ -222,26 +233,31 @@ func (r *repo) change(tree hash, changes map[string]*entry) (hash, error) {
 			set(name, e)
 			continue
 		}
+
 		if below[dir] == nil {
 			below[dir] = map[string]*entry{}
 		}
 		below[dir][rest] = e
 	}
+
 	for dir, inner := range below {
 		var old hash
 		if i := slices.IndexFunc(entries, func(e entry) bool { return e.name == dir && e.dir() }); i >= 0 {
 			old = entries[i].id
 		}
+
 		id, err := r.change(old, inner)
 		if err != nil {
 			return hash{}, err
 		}
+
 		if id.zero() {
 			set(dir, nil)
 		} else {
 			set(dir, &entry{mode: modeDir, id: id})
 		}
 	}
+
 	if len(entries) == 0 {
 		return hash{}, nil
 	}

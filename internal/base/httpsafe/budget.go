@@ -95,6 +95,7 @@ func (b *Budget) Spend(u Use) (Cost, bool) {
 		cost.Hosts = 1
 		cost.Bytes += len(u.Host) // a name can carry data, too
 	}
+
 	var newLines []string
 	for _, line := range u.Lines {
 		if b.lines[line] {
@@ -117,6 +118,7 @@ func (b *Budget) Spend(u Use) (Cost, bool) {
 		}
 		b.hosts[u.Class][u.Host] = true
 	}
+
 	b.remember(newLines)
 	return cost, true
 }
@@ -150,6 +152,7 @@ func (b *Budget) String() string {
 	for _, c := range b.spent {
 		all = all.Add(c)
 	}
+
 	text := fmt.Sprintf("%d requests with %d bytes", all.Requests, all.Bytes)
 	names := slices.Sorted(maps.Keys(b.hosts[ClassUnknown]))
 	if len(names) == 0 {

@@ -37,6 +37,7 @@ func directHeader(name string) bool {
 		"X-Hub-Signature-256", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-Id":
 		return true
 	}
+
 	for _, prefix := range []string{"Accept", "Content-", "Sec-", "If-", "X-Stainless-", "Openai-", "Anthropic-", "X-Nanobot-"} {
 		if name == strings.TrimSuffix(prefix, "-") || strings.HasPrefix(name, strings.TrimSuffix(prefix, "-")+"-") {
 			return true

@@ -76,6 +76,7 @@ func Guarded(o GuardOptions) (*http.Client, error) {
 	if o.MaxRedirects == 0 {
 		g.o.MaxRedirects = 5
 	}
+
 	switch {
 	case o.Proxy != "":
 		u, err := ParseProxy(o.Proxy)
@@ -86,6 +87,7 @@ func Guarded(o GuardOptions) (*http.Client, error) {
 	case o.EnvProxy:
 		g.proxy = http.ProxyFromEnvironment
 	}
+
 	g.direct = g.transport(nil, g.dial)
 	if g.proxy != nil {
 		exempt := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, Resolver: g.o.Resolver}
@@ -129,12 +131,14 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil && via != nil {
 		err = g.precheck(req.Context(), req.URL.Hostname())
 	}
+
 	if err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
 		return nil, err
 	}
+
 	if via != nil {
 		return g.proxied.RoundTrip(req)
 	}
@@ -168,6 +172,7 @@ func (g *guard) control(network, address string, _ syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return &BlockedError{Target: network, Reason: "only TCP is allowed"}
 	}
+
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &BlockedError{Reason: "the address cannot be read"}
@@ -185,14 +190,17 @@ func (g *guard) precheck(ctx context.Context, host string) error {
 	if strings.ContainsFunc(host, func(r rune) bool { return r > 0x7f }) {
 		return &BlockedError{Target: host, Reason: "through a proxy the name must be in its ASCII form (xn--)"}
 	}
+
 	host = normalHost(host)
 	if _, err := netip.ParseAddr(host); err == nil {
 		return nil // a literal, checked with the URL
 	}
+
 	addrs, err := g.o.Resolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return ctx.Err() // not resolvable here, unless the context ended
 	}
+
 	for _, a := range addrs {
 		if err := g.o.checkAddr(a); err != nil {
 			return err
@@ -210,6 +218,7 @@ func (g *guard) redirect(req *http.Request, via []*http.Request) error {
 	if err := g.o.Check(req.URL); err != nil {
 		return err
 	}
+
 	req.URL.User = nil
 	req.Header.Del("Referer") // its query may hold a token
 	first := via[0]
@@ -224,6 +233,7 @@ func (g *guard) redirect(req *http.Request, via []*http.Request) error {
 	if req.Body != nil && req.Body != http.NoBody {
 		return &BlockedError{Target: req.URL.Hostname(), Reason: "redirect of a request body to another origin"}
 	}
+
 	for name := range req.Header {
 		if !harmless(name) {
 			req.Header.Del(name)

@@ -20,6 +20,7 @@ func (o GuardOptions) Check(u *url.URL) error {
 	if u.Opaque != "" || u.Hostname() == "" {
 		return &BlockedError{Reason: "the URL names no host"}
 	}
+
 	if p := u.Port(); p != "" {
 		n, err := strconv.ParseUint(p, 10, 16)
 		if err != nil {
@@ -29,6 +30,7 @@ func (o GuardOptions) Check(u *url.URL) error {
 			return err
 		}
 	}
+
 	return o.checkHost(u.Hostname())
 }
 
@@ -49,14 +51,17 @@ func (o GuardOptions) checkHost(raw string) error {
 	if len(host) == 0 || len(host) > 253 {
 		return refuse("not a host name")
 	}
+
 	for label := range strings.SplitSeq(host, ".") {
 		if label == "" || len(label) > 63 {
 			return refuse("not a host name")
 		}
 	}
+
 	if strings.ContainsFunc(host, func(r rune) bool { return r <= 0x7f && !nameRune(r) }) {
 		return refuse("not a host name")
 	}
+
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if looksNumeric(last) {
 		return refuse("an address must be written as four decimal numbers")
@@ -100,6 +105,7 @@ func normalHost(host string) string {
 		case r == 0x3002 || r == 0xff61:
 			r = '.'
 		}
+
 		if r >= 'A' && r <= 'Z' {
 			r += 'a' - 'A'
 		}
@@ -136,6 +142,7 @@ func (o GuardOptions) checkAddr(addr netip.Addr) error {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return &BlockedError{Target: addr.String(), Reason: "an address with a zone belongs to the local network"}
 	}
+
 	outer := addr.Unmap()
 	forms := append([]netip.Addr{outer}, embedded(outer)...)
 	allowed := func(a netip.Addr) bool {
@@ -173,6 +180,7 @@ var reserved = sync.OnceValue(func() []netip.Prefix {
 		224.0.0.0/4 240.0.0.0/4 168.63.129.16/32
 		::/128 ::1/128 fc00::/7 fe80::/10 fec0::/10 ff00::/8 100::/64 2001:2::/48 2001:10::/28
 		2001:20::/28 2001:db8::/32 3fff::/20 5f00::/16 64:ff9b:1::/48`
+
 	var out []netip.Prefix
 	for p := range strings.FieldsSeq(list) {
 		out = append(out, netip.MustParsePrefix(p))
@@ -186,6 +194,7 @@ func embedded(a netip.Addr) []netip.Addr {
 	if !a.Is6() {
 		return nil
 	}
+
 	b := a.As16()
 	var out []netip.Addr
 	add := func(v uint32) {
@@ -193,6 +202,7 @@ func embedded(a netip.Addr) []netip.Addr {
 		binary.BigEndian.PutUint32(q[:], v)
 		out = append(out, netip.AddrFrom4(q))
 	}
+
 	hi, mid, low := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint32(b[8:12]), binary.BigEndian.Uint32(b[12:])
 	switch {
 	case hi == 0 && (mid == 0 || mid == 0xffff || mid == 0xffff0000): // compatible, mapped, translated
@@ -206,6 +216,7 @@ func embedded(a netip.Addr) []netip.Addr {
 	case hi>>32 == 0x20010000: // Teredo
 		add(^low)
 	}
+
 	if mid == 0x00005efe || mid == 0x02005efe { // ISATAP
 		add(low)
 	}

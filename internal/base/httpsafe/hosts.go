@@ -39,10 +39,12 @@ func ParseHostRule(entry string) (HostRule, error) {
 	if err != nil {
 		return r, fmt.Errorf("%q: %w", entry, err)
 	}
+
 	r.port = port
 	if rest, ok := strings.CutPrefix(host, "*."); ok {
 		r.below, host = true, rest
 	}
+
 	r.name = normalHost(host)
 	if addr, err := netip.ParseAddr(r.name); err == nil {
 		if r.below || addr.Zone() != "" {
@@ -51,6 +53,7 @@ func ParseHostRule(entry string) (HostRule, error) {
 		r.name = addr.Unmap().String()
 		return r, nil
 	}
+
 	if err := (GuardOptions{}).checkHost(r.name); err != nil || strings.ContainsFunc(r.name, func(c rune) bool { return c > 0x7f }) {
 		return r, fmt.Errorf("%q: not the name of a public host in ASCII letters", entry)
 	}
@@ -77,6 +80,7 @@ func splitEntry(text string) (host string, port uint16, err error) {
 	} else {
 		host, _, _ = strings.Cut(text, ":")
 	}
+
 	number := text[strings.LastIndexByte(text, ':')+1:]
 	n, err := strconv.ParseUint(number, 10, 16)
 	if err != nil || n == 0 {
@@ -139,10 +143,12 @@ func ParseAddressRule(entry string) (AddressRule, error) {
 	if i < 0 {
 		return AddressRule{}, wrong
 	}
+
 	port, err := strconv.ParseUint(text[i+1:], 10, 16)
 	if err != nil || port == 0 {
 		return AddressRule{}, wrong
 	}
+
 	host := text[:i]
 	bare := strings.NewReplacer("[", "", "]", "").Replace(host)
 	if strings.Contains(bare, ":") && !strings.HasPrefix(host, "[") {
@@ -151,10 +157,12 @@ func ParseAddressRule(entry string) (AddressRule, error) {
 	if p, err := netip.ParsePrefix(bare); err == nil && p.Addr().Zone() == "" {
 		return AddressRule{net: p.Masked(), port: uint16(port)}, nil
 	}
+
 	addr, err := netip.ParseAddr(bare)
 	if err != nil || addr.Zone() != "" {
 		return AddressRule{}, wrong
 	}
+
 	addr = addr.Unmap()
 	return AddressRule{net: netip.PrefixFrom(addr, addr.BitLen()), port: uint16(port)}, nil
 }

@@ -39,6 +39,7 @@ func Client(o Options) (*http.Client, error) {
 	case o.Direct:
 		proxy = nil
 	}
+
 	d := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Client{
 		Transport: &http.Transport{
@@ -73,10 +74,12 @@ func IsLocal(rawURL string) bool {
 	if err != nil {
 		return false
 	}
+
 	host := strings.ToLower(u.Hostname())
 	if host == "localhost" || host == "host.docker.internal" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
+
 	ip, err := netip.ParseAddr(host)
 	return err == nil && (ip.IsLoopback() || ip.IsPrivate())
 }

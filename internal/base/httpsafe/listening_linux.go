@@ -15,6 +15,7 @@ func ListeningPorts() []uint16 {
 	if err != nil {
 		return nil
 	}
+
 	ours := map[string]bool{}
 	for _, l := range links {
 		if target, err := os.Readlink(l); err == nil {
@@ -23,12 +24,14 @@ func ListeningPorts() []uint16 {
 			}
 		}
 	}
+
 	var out []uint16
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		data, err := os.ReadFile(table)
 		if err != nil {
 			continue
 		}
+
 		lines := bufio.NewScanner(bytes.NewReader(data))
 		for lines.Scan() {
 			f := strings.Fields(lines.Text())
@@ -36,11 +39,13 @@ func ListeningPorts() []uint16 {
 			if len(f) <= inode || f[state] != listen || !ours[f[inode]] {
 				continue
 			}
+
 			_, hex, _ := strings.Cut(f[address], ":")
 			if port, err := strconv.ParseUint(hex, 16, 16); err == nil {
 				out = append(out, uint16(port))
 			}
 		}
 	}
+
 	return out
 }

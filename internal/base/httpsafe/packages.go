@@ -52,6 +52,7 @@ var packageHosts = sync.OnceValue(func() map[string]hostKind {
 			out[name] = kind
 		}
 	}
+
 	add(kindMirror, `proxy.golang.org`)
 	add(kindSums, `sum.golang.org`)
 	add(kindFiles, `
@@ -67,6 +68,7 @@ var packageHosts = sync.OnceValue(func() map[string]hostKind {
 		index.rubygems.org
 		codeload.github.com raw.githubusercontent.com
 		objects.githubusercontent.com release-assets.githubusercontent.com`)
+
 	add(kindRegistry, `
 		pypi.org
 		registry.npmjs.org registry.yarnpkg.com
@@ -74,6 +76,7 @@ var packageHosts = sync.OnceValue(func() map[string]hostKind {
 		repo.maven.apache.org repo1.maven.org plugins.gradle.org
 		rubygems.org
 		packagist.org repo.packagist.org`)
+
 	add(kindCode, `github.com gitlab.com bitbucket.org codeberg.org`)
 	add(kindCounted, `media.githubusercontent.com`)
 	return out
@@ -91,6 +94,7 @@ func exposes(r *http.Request, host string) string {
 			return ""
 		}
 		return "it asks for more than code: the owner of a repository there sees how often releases are downloaded and pages are read, and paths can carry data"
+
 	case kindCounted:
 		return "the owner of a repository there sees how much is read from it"
 	default:
@@ -124,6 +128,7 @@ func fetchesCode(r *http.Request) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -147,6 +152,7 @@ func looksUp(r *http.Request, host string) (archive string, ok bool) {
 	default:
 		return "", false
 	}
+
 	_, rest, ok := strings.Cut(path, "/lookup/")
 	if !ok {
 		return "", false
@@ -172,6 +178,7 @@ func containedHeaders(r *http.Request) http.Header {
 			out[name] = v
 		}
 	}
+
 	// Which program asks is chosen by the program, and registries publish it.
 	out.Set("User-Agent", "nanobot")
 	if codeHost(r.Host) && (strings.HasSuffix(r.URL.Path, "/info/refs") || strings.HasSuffix(r.URL.Path, "/git-upload-pack")) {

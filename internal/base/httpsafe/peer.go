@@ -39,6 +39,7 @@ func PeerOf(r *http.Request) Peer {
 	if err != nil {
 		return Peer{Kind: PeerRemote} // a Unix socket, whose mode says who may connect
 	}
+
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	switch {
 	case ok:
@@ -75,10 +76,12 @@ func isLocalAddress(a netip.Addr) bool {
 	if a.IsLoopback() {
 		return true
 	}
+
 	list, err := net.InterfaceAddrs()
 	if err != nil {
 		return false
 	}
+
 	for _, item := range list {
 		if n, ok := item.(*net.IPNet); ok {
 			if own, ok := netip.AddrFromSlice(n.IP); ok && own.Unmap() == a {
@@ -86,5 +89,6 @@ func isLocalAddress(a netip.Addr) bool {
 			}
 		}
 	}
+
 	return false
 }

@@ -38,11 +38,13 @@ func findEnd(from, to netip.AddrPort) (endpoint, bool) {
 	if err != nil {
 		return endpoint{}, false
 	}
+
 	defer unix.Close(fd) //nolint:errcheck // only asked
 	question := diagQuestion(from, to)
 	if unix.Sendto(fd, question, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) != nil {
 		return endpoint{}, false
 	}
+
 	answer := make([]byte, 4096)
 	n, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT) // the kernel has answered while we asked
 	if err != nil {
@@ -64,6 +66,7 @@ func diagQuestion(from, to netip.AddrPort) []byte {
 	if src.Is4() {
 		r[0] = unix.AF_INET
 	}
+
 	ne.PutUint32(r[4:], ^uint32(0)) // in any state
 	be.PutUint16(r[8:], from.Port())
 	be.PutUint16(r[10:], to.Port())
@@ -120,6 +123,7 @@ func sameEnds(got, want []byte, v4 bool) bool {
 	if !v4 {
 		return false
 	}
+
 	for _, at := range []int{4, 20} {
 		ip := netip.AddrFrom16([16]byte(got[at:]))
 		if !ip.Is4In6() || string(ip.Unmap().AsSlice()) != string(want[at:at+4]) {

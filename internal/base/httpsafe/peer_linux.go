@@ -14,12 +14,14 @@ func localPeer(local, remote netip.AddrPort) Peer {
 	if p, ok := findPeer(local, remote); ok {
 		return p
 	}
+
 	var tables [][]byte
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		if data, err := os.ReadFile(name); err == nil {
 			tables = append(tables, data)
 		}
 	}
+
 	// An end that is missing was closed to hide who had it, or is not shown.
 	end, ok := findInTable(bytes.Join(tables, []byte("\n")), local, remote)
 	if !ok {
@@ -50,6 +52,7 @@ func (e endpoint) owner(self int) Peer {
 	case heldByChild(e.inode):
 		return Peer{Kind: PeerUnproven}
 	}
+
 	return Peer{Kind: PeerOwn}
 }
 
@@ -64,14 +67,17 @@ func findInTable(table []byte, local, remote netip.AddrPort) (endpoint, bool) {
 		if from, to := string(f[1]), string(f[2]); !isOneOf(from, client) || !isOneOf(to, server) {
 			continue
 		}
+
 		uid, uidErr := strconv.ParseUint(string(f[7]), 10, 32)
 		inode, inodeErr := strconv.ParseUint(string(f[9]), 10, 32)
 		if uidErr != nil || inodeErr != nil {
 			return endpoint{}, false
 		}
+
 		const established = "01"
 		return endpoint{uid: uint32(uid), inode: uint32(inode), established: string(f[3]) == established}, true
 	}
+
 	return endpoint{}, false
 }
 
@@ -88,9 +94,11 @@ func tableNames(a netip.AddrPort) (names [2]string) {
 		fmt.Fprintf(&b, ":%04X", a.Port())
 		return b.String()
 	}
+
 	ip := a.Addr().Unmap()
 	wide := ip.As16()
 	names[0] = write(wide[:])
+
 	if ip.Is4() {
 		narrow := ip.As4()
 		names[1] = write(narrow[:])

@@ -17,6 +17,7 @@ func heldByChild(inode uint32) bool {
 	if inode == 0 {
 		return false
 	}
+
 	socket := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
 	for _, pid := range descendants() {
 		if holds("/proc/"+strconv.Itoa(pid)+"/fd/", socket) {
@@ -45,6 +46,7 @@ func descendants() []int {
 	if !ok {
 		return descendantsInTable(self)
 	}
+
 	for i := 0; i < len(below); i++ {
 		more, _ := childrenOf(below[i]) // one that has ended has no children
 		below = append(below, more...)
@@ -61,6 +63,7 @@ func childrenOf(pid int) (children []int, ok bool) {
 		if err != nil {
 			continue // the thread has ended, or there is no such list
 		}
+
 		ok = true
 		for field := range strings.FieldsSeq(string(data)) {
 			if child, err := strconv.Atoi(field); err == nil {
@@ -68,6 +71,7 @@ func childrenOf(pid int) (children []int, ok bool) {
 			}
 		}
 	}
+
 	return children, ok
 }
 
@@ -89,19 +93,23 @@ func descendantsInTable(self int) []int {
 		if err != nil {
 			continue
 		}
+
 		data, err := os.ReadFile("/proc/" + name + "/stat")
 		if err != nil {
 			continue
 		}
+
 		// The name of the program is in parentheses and may hold anything.
 		f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 		if len(f) < 2 {
 			continue
 		}
+
 		if parent, err := strconv.Atoi(f[1]); err == nil {
 			children[parent] = append(children[parent], pid)
 		}
 	}
+
 	below := children[self]
 	for i := 0; i < len(below); i++ {
 		below = append(below, children[below[i]]...)

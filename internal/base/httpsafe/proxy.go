@@ -159,6 +159,7 @@ func NewProxy(o ProxyOptions) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	g, ok := c.Transport.(*guard)
 	if !ok {
 		return nil, errors.New("guarded client without a guard")
@@ -166,6 +167,7 @@ func NewProxy(o ProxyOptions) (*Proxy, error) {
 	if strings.HasPrefix(o.Guard.Proxy, "socks5") {
 		return nil, errors.New("commands cannot use a socks5 proxy: set an http one, or network \"none\"")
 	}
+
 	if o.MaxConns == 0 {
 		o.MaxConns = 128
 	}
@@ -175,10 +177,12 @@ func NewProxy(o ProxyOptions) (*Proxy, error) {
 	if o.OwnPorts == nil {
 		o.OwnPorts = ListeningPorts
 	}
+
 	p := &Proxy{o: o, guard: g, own: net.InterfaceAddrs}
 	if p.authority, err = newAuthority(); err != nil {
 		return nil, err
 	}
+
 	p.transport = g.transport(nil, func(ctx context.Context, _, address string) (net.Conn, error) {
 		r, err := parseTarget(address)
 		if err != nil {
@@ -186,6 +190,7 @@ func NewProxy(o ProxyOptions) (*Proxy, error) {
 		}
 		return p.dial(ctx, r)
 	})
+
 	p.transport.ResponseHeaderTimeout = proxyIdleTime
 	p.transport.TLSClientConfig, err = upstreamTLS(o.Bundle)
 	return p, err
@@ -218,6 +223,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, a *Access) error {
 		}
 		s.pass(w, r)
 	}))
+
 	var served sync.WaitGroup
 	served.Go(func() { _ = srv.Serve(web) }) // ends with its context
 	defer served.Wait()
@@ -235,6 +241,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, a *Access) error {
 			}
 			return err
 		}
+
 		served.Go(func() { s.greet(c, web) }) //nolint:contextcheck // the tunnel lives as long as the service
 	}
 }
@@ -267,10 +274,12 @@ func (s *service) greet(c net.Conn, web *handover) {
 	stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
 	_, err := io.ReadFull(c, first)
 	stop()
+
 	if err != nil {
 		_ = c.Close()
 		return
 	}
+
 	_ = c.SetReadDeadline(time.Time{})
 	in := &resumed{Conn: c, early: first}
 	if first[0] == socksVersion {
@@ -278,6 +287,7 @@ func (s *service) greet(c net.Conn, web *handover) {
 		s.socks(in)
 		return
 	}
+
 	if !web.pass(in) {
 		_ = in.Close()
 	}
@@ -289,12 +299,14 @@ func (s *service) refused(w http.ResponseWriter, r *http.Request, host string, e
 		s.answerRefused(w, r, host, err)
 		return
 	}
+
 	code, text := s.recordRefusal(r, host, err)
 	// Of a refused tunnel most programs show the status line at most.
 	in, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
 	}
+
 	defer func() { _ = in.Close() }()
 	_ = in.SetDeadline(time.Now().Add(proxyHeaderTime))
 	_, _ = fmt.Fprintf(in, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s\n",
@@ -343,13 +355,16 @@ func (s *service) admit(ctx context.Context, r HostRequest) (Reach, error) {
 	if s.a.Decide == nil {
 		return ReachNone, &BlockedError{Target: r.Host, Reason: "no host is allowed here"}
 	}
+
 	reach, err := s.a.Decide(ctx, r)
 	if err == nil && reach == ReachNone {
 		err = &BlockedError{Target: r.Host, Reason: "this host is not allowed"}
 	}
+
 	if err != nil {
 		return ReachNone, err
 	}
+
 	s.a.used.reach(r.Host)
 	return reach, nil
 }
@@ -361,16 +376,19 @@ func (s *service) connect(w http.ResponseWriter, r *http.Request) {
 		s.refused(w, r, "", err)
 		return
 	}
+
 	reach, err := s.admit(r.Context(), target)
 	if err != nil {
 		s.refused(w, r, target.Host, err)
 		return
 	}
+
 	out, err := s.open(s.ctx, target, reach) //nolint:contextcheck // a tunnel outlives its request
 	if err != nil {
 		s.refused(w, r, target.Host, err)
 		return
 	}
+
 	in, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		if out != nil {
@@ -379,6 +397,7 @@ func (s *service) connect(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no tunnels on this connection", http.StatusInternalServerError)
 		return
 	}
+
 	defer func() { _ = in.Close() }()
 	_ = in.SetDeadline(time.Time{})
 	if _, err := io.WriteString(in, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
@@ -387,6 +406,7 @@ func (s *service) connect(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+
 	early := make([]byte, buffered.Reader.Buffered())
 	_, _ = io.ReadFull(buffered, early)
 	s.carry(&resumed{Conn: in, early: early}, out, target) //nolint:contextcheck // as above
@@ -416,10 +436,12 @@ func (s *service) carry(in net.Conn, out net.Conn, target HostRequest) {
 	})
 	defer stop()
 	s.p.o.Log.DebugContext(ctx, "tunnel of a command", "host", target.Host)
+
 	if out == nil {
 		s.intercept(ctx, in, target)
 		return
 	}
+
 	defer func() { _ = out.Close() }()
 	join(in, &metered{Conn: out, s: s, ctx: ctx, host: target.Host})
 }

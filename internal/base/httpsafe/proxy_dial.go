@@ -18,6 +18,7 @@ func targetOf(host string, port uint16) (HostRequest, error) {
 	if strings.ContainsFunc(host, func(r rune) bool { return r > 0x7f }) {
 		return HostRequest{}, &BlockedError{Target: strconv.Quote(host), Reason: "the name must be in its ASCII form (xn--)"}
 	}
+
 	name := normalHost(host)
 	if addr, err := netip.ParseAddr(name); err == nil {
 		if addr.Zone() != "" {
@@ -49,6 +50,7 @@ func (p *Proxy) checkAddress(ap netip.AddrPort) error {
 	if err := p.o.Guard.checkAddr(ap.Addr()); err != nil {
 		return err
 	}
+
 	allowed := slices.ContainsFunc(p.o.Guard.Allow, func(n netip.Prefix) bool { return contains(n, ap.Addr().Unmap()) })
 	if here && !allowed {
 		return &BlockedError{Target: ap.String(), Reason: "an address of this machine"}
@@ -85,11 +87,13 @@ func (p *Proxy) dial(ctx context.Context, r HostRequest) (net.Conn, error) {
 	if p.o.Dial != nil {
 		return p.o.Dial(ctx, "tcp", r.String())
 	}
+
 	if p.guard.proxy != nil {
 		via, err := p.guard.proxy(&http.Request{URL: &url.URL{Scheme: "https", Host: r.String()}})
 		if err != nil {
 			return nil, err
 		}
+
 		if via != nil {
 			if err := p.guard.precheck(ctx, r.Host); err != nil {
 				return nil, err
@@ -97,6 +101,7 @@ func (p *Proxy) dial(ctx context.Context, r HostRequest) (net.Conn, error) {
 			return Tunnel(ctx, via, r.String())
 		}
 	}
+
 	d := net.Dialer{
 		Timeout:   10 * time.Second,
 		KeepAlive: 30 * time.Second,

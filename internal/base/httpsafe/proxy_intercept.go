@@ -41,6 +41,7 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the proxy: %w", err)
 	}
+
 	now := time.Now()
 	t := &x509.Certificate{
 		SerialNumber:          serial(),
@@ -52,10 +53,12 @@ func newAuthority() (*authority, error) {
 		IsCA:                  true,
 		MaxPathLenZero:        true,
 	}
+
 	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the proxy: %w", err)
 	}
+
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the proxy: %w", err)
@@ -79,14 +82,17 @@ func serial() *big.Int {
 func (a *authority) leaf(host string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
 	now := time.Now()
 	if c := a.leaves[host]; c != nil && now.Before(c.Leaf.NotAfter.Add(-leafLife/2)) {
 		return c, nil
 	}
+
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
+
 	t := &x509.Certificate{
 		SerialNumber:          serial(),
 		Subject:               pkix.Name{CommonName: host},
@@ -97,14 +103,17 @@ func (a *authority) leaf(host string) (*tls.Certificate, error) {
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
+
 	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, &key.PublicKey, a.key)
 	if err != nil {
 		return nil, err
 	}
+
 	parsed, err := x509.ParseCertificate(der)
 	if err != nil {
 		return nil, err
 	}
+
 	c := &tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key, Leaf: parsed}
 	a.leaves[host] = c
 	return c, nil
@@ -116,13 +125,16 @@ func upstreamTLS(bundle []byte) (*tls.Config, error) {
 	if len(bundle) == 0 {
 		return c, nil
 	}
+
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
+
 	if !pool.AppendCertsFromPEM(bundle) {
 		return nil, errors.New("the further certificates of the proxy cannot be read")
 	}
+
 	c.RootCAs = pool
 	return c, nil
 }
@@ -143,13 +155,16 @@ func (s *service) intercept(ctx context.Context, in net.Conn, target HostRequest
 				return s.p.authority.leaf(target.Host)
 			},
 		})
+
 		_ = in.SetDeadline(time.Now().Add(proxyHeaderTime))
 		if secure.HandshakeContext(ctx) != nil {
 			return
 		}
+
 		_ = in.SetDeadline(time.Time{})
 		in = secure
 	}
+
 	over := make(chan struct{})
 	srv := s.p.server(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := sameHost(r, target); err != nil {
@@ -158,12 +173,14 @@ func (s *service) intercept(ctx context.Context, in net.Conn, target HostRequest
 		}
 		s.relay(w, r, scheme, target, ReachRead)
 	}))
+
 	var once sync.Once
 	srv.ConnState = func(_ net.Conn, st http.ConnState) {
 		if st == http.StateClosed {
 			once.Do(func() { close(over) })
 		}
 	}
+
 	one := &handover{conns: make(chan net.Conn, 1), done: over, addr: in.LocalAddr()}
 	one.conns <- in
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
@@ -178,17 +195,21 @@ func sameHost(r *http.Request, target HostRequest) error {
 	if r.Method == http.MethodConnect || r.URL.Opaque != "" {
 		return other
 	}
+
 	for _, name := range []string{r.Host, r.URL.Host} {
 		if name == "" {
 			continue
 		}
+
 		if !strings.Contains(strings.TrimPrefix(name, "["), ":") {
 			name = net.JoinHostPort(name, fmt.Sprint(target.Port))
 		}
+
 		if t, err := parseTarget(name); err != nil || t != target {
 			return other
 		}
 	}
+
 	return nil
 }
 
@@ -202,6 +223,7 @@ func readOnly(r *http.Request) error {
 	if r.Header.Get("Upgrade") != "" || strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade") {
 		return no("commands only read from this host, without upgrades of the connection.")
 	}
+
 	body := r.ContentLength != 0 || len(r.TransferEncoding) > 0
 	switch {
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/info/refs") && r.URL.Query().Get("service") != "git-upload-pack" && r.URL.Query().Has("service"):
@@ -216,6 +238,7 @@ func readOnly(r *http.Request) error {
 			return no("the request of git is too long")
 		}
 		return nil
+
 	default:
 		return no(r.Method + " is not allowed: commands only read from this host." + more)
 	}

@@ -22,18 +22,22 @@ func (s *service) pass(w http.ResponseWriter, r *http.Request) {
 		s.refused(w, r, "", &BlockedError{Target: r.URL.Scheme, Reason: "only http and https URLs are allowed"})
 		return
 	}
+
 	port := r.URL.Port()
 	if port == "" {
 		port = defaultPort(r.URL.Scheme)
 	}
+
 	target, err := parseTarget(net.JoinHostPort(r.URL.Hostname(), port))
 	if err == nil {
 		err = checkPort(target.Port)
 	}
+
 	var reach Reach
 	if err == nil {
 		reach, err = s.admit(r.Context(), target)
 	}
+
 	if err != nil {
 		s.refused(w, r, target.Host, err)
 		return
@@ -52,10 +56,12 @@ func (s *service) relay(w http.ResponseWriter, r *http.Request, scheme string, t
 			return
 		}
 	}
+
 	if err := s.a.spend(r.Context(), weigh(r, target.Host, class)); err != nil {
 		s.refused(w, r, target.Host, err)
 		return
 	}
+
 	if archive, ok := looksUp(r, target.Host); ok && reach == ReachRead && s.a.contained() {
 		if err := s.mustBeStored(r.Context(), target, archive); err != nil {
 			s.refused(w, r, target.Host, err)
@@ -68,6 +74,7 @@ func (s *service) relay(w http.ResponseWriter, r *http.Request, scheme string, t
 	if strconv.Itoa(int(target.Port)) == defaultPort(scheme) {
 		address = strings.TrimSuffix(address, ":"+defaultPort(scheme))
 	}
+
 	out.URL = &url.URL{Scheme: scheme, Host: address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	out.RequestURI, out.Host = "", address
 	dropHops(out.Header)
@@ -78,15 +85,18 @@ func (s *service) relay(w http.ResponseWriter, r *http.Request, scheme string, t
 	if out.Header.Get("Accept-Encoding") == "" {
 		out.Header.Set("Accept-Encoding", "identity") // else Go would unpack what comes
 	}
+
 	out.Body = http.NoBody
 	if r.ContentLength != 0 {
 		out.Body = &upload{ReadCloser: r.Body, s: s, ctx: r.Context(), use: Use{Host: target.Host, Class: class}, left: uploadLimit(reach)}
 	}
+
 	resp, err := s.p.transport.RoundTrip(out)
 	if err != nil {
 		s.refused(w, r, target.Host, err)
 		return
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	s.p.o.Log.DebugContext(r.Context(), "request of a command", "host", target.Host)
 	dropHops(resp.Header)
@@ -113,15 +123,18 @@ func (s *service) reading(r *http.Request, target HostRequest) (Class, error) {
 			Reason: "a command that can read content from outside signs in nowhere: it reads what is public there, without Authorization",
 		}
 	}
+
 	r.Header = containedHeaders(r)
 	if packageHosts()[target.Host] == kindMirror {
 		r.Header.Set(storedHeader, "true")
 	}
+
 	exposed := target
 	exposed.Exposes = exposes(r, target.Host)
 	if exposed.Exposes == "" {
 		return ClassPackages, nil
 	}
+
 	_, err := s.a.Decide(r.Context(), exposed)
 	return ClassUnknown, err
 }
@@ -136,16 +149,19 @@ func (s *service) mustBeStored(ctx context.Context, target HostRequest, archive 
 	if archive == "" {
 		return no
 	}
+
 	ask, err := http.NewRequestWithContext(ctx, http.MethodHead, "https://"+moduleMirror+archive, nil) //nolint:gosec // the host is fixed
 	if err != nil {
 		return no
 	}
+
 	ask.Header.Set(storedHeader, "true")
 	ask.Header.Set("User-Agent", "nanobot")
 	resp, err := s.p.transport.RoundTrip(ask)
 	if err != nil {
 		return err
 	}
+
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return no
@@ -181,6 +197,7 @@ func (u *upload) Read(b []byte) (int, error) {
 	if u.left -= int64(n); u.left < 0 {
 		return 0, &BlockedError{Target: u.use.Host, Reason: "the body of the request is too long"}
 	}
+
 	use := u.use
 	if use.Bytes = n; n > 0 {
 		if serr := u.s.a.spend(u.ctx, use); serr != nil {

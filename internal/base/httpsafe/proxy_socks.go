@@ -33,12 +33,14 @@ func (s *service) socks(in net.Conn) {
 		}
 		return
 	}
+
 	_ = in.SetDeadline(time.Time{}) // a person may be asked
 	reach, err := s.admit(s.ctx, target)
 	var out net.Conn
 	if err == nil {
 		out, err = s.open(s.ctx, target, reach)
 	}
+
 	if err != nil {
 		s.a.used.refuse(explain(err))
 		s.p.o.Log.InfoContext(s.ctx, "connection of a command not made", "host", target.Host)
@@ -49,12 +51,14 @@ func (s *service) socks(in net.Conn) {
 		}
 		return
 	}
+
 	if !answer(socksFine) {
 		if out != nil {
 			_ = out.Close()
 		}
 		return
 	}
+
 	s.carry(in, out, target)
 }
 
@@ -65,6 +69,7 @@ func socksRequest(in net.Conn) (target HostRequest, code byte, err error) {
 	if _, err := io.ReadFull(in, head); err != nil {
 		return target, 0, err
 	}
+
 	methods := make([]byte, head[1])
 	if _, err := io.ReadFull(in, methods); err != nil {
 		return target, 0, err
@@ -72,6 +77,7 @@ func socksRequest(in net.Conn) (target HostRequest, code byte, err error) {
 	if _, err := in.Write([]byte{socksVersion, socksOpen}); err != nil {
 		return target, 0, err
 	}
+
 	request := make([]byte, 4)
 	if _, err := io.ReadFull(in, request); err != nil {
 		return target, 0, err
@@ -79,6 +85,7 @@ func socksRequest(in net.Conn) (target HostRequest, code byte, err error) {
 	if request[0] != socksVersion {
 		return target, 0, bad
 	}
+
 	var host string
 	var size int
 	switch request[3] {
@@ -92,9 +99,11 @@ func socksRequest(in net.Conn) (target HostRequest, code byte, err error) {
 			return target, 0, err
 		}
 		size = int(n[0])
+
 	default:
 		return target, socksNoKind, bad
 	}
+
 	rest := make([]byte, size+2)
 	if _, err := io.ReadFull(in, rest); err != nil {
 		return target, 0, err
@@ -102,11 +111,13 @@ func socksRequest(in net.Conn) (target HostRequest, code byte, err error) {
 	if request[1] != socksConnect {
 		return target, socksNoCommand, bad
 	}
+
 	host = string(rest[:size])
 	if request[3] != socksName {
 		addr, _ := netip.AddrFromSlice(rest[:size])
 		host = addr.String()
 	}
+
 	port := binary.BigEndian.Uint16(rest[size:])
 	if port == 0 {
 		return target, socksForbidden, bad

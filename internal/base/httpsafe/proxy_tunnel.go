@@ -34,6 +34,7 @@ func copyUntilIdle(to, from net.Conn, last *atomic.Int64) {
 				return
 			}
 		}
+
 		if errors.Is(err, os.ErrDeadlineExceeded) && time.Since(time.Unix(0, last.Load())) < proxyIdleTime {
 			continue // the other direction is busy
 		}
@@ -41,6 +42,7 @@ func copyUntilIdle(to, from net.Conn, last *atomic.Int64) {
 			_, _ = from.Close(), to.Close()
 			return
 		}
+
 		if err != nil {
 			if h, ok := to.(interface{ CloseWrite() error }); ok {
 				_ = h.CloseWrite()
@@ -65,6 +67,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	case <-l.done:
 		return nil, net.ErrClosed
 	}
+
 	c, err := l.Listener.Accept()
 	if err != nil {
 		<-l.slots

@@ -40,8 +40,10 @@ func (r *Registry) Add(name string, s Secret) (skipped string) {
 	if v == "" {
 		return ""
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	parts := secretParts(v)
 	for _, p := range parts {
 		if why := ordinary(p); why != "" {
@@ -55,15 +57,19 @@ func (r *Registry) Add(name string, s Secret) (skipped string) {
 		if _, known := r.values[p]; known {
 			continue
 		}
+
 		if r.values == nil {
 			r.values = map[string]string{}
 		}
+
 		r.values[p] = name
 		r.matcher.Store(nil)
 	}
+
 	if len(parts) == 0 {
 		skipped = "an address without credentials"
 	}
+
 	if skipped != "" {
 		if r.skipped == nil {
 			r.skipped = map[string]string{}
@@ -99,8 +105,10 @@ func (r *Registry) find() *matcher {
 	if m := r.matcher.Load(); m != nil {
 		return m.orNil()
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	m := r.matcher.Load()
 	if m == nil {
 		m = newMatcher(r.values)
@@ -116,10 +124,12 @@ func (r *Registry) Redact(s string) string {
 	if m == nil {
 		return s
 	}
+
 	start, end, name, ok := m.span(s, 0)
 	if !ok {
 		return s
 	}
+
 	var b strings.Builder
 	b.Grow(len(s))
 	at := 0
@@ -129,6 +139,7 @@ func (r *Registry) Redact(s string) string {
 		at = end
 		start, end, name, ok = m.span(s, at)
 	}
+
 	b.WriteString(s[at:])
 	return b.String()
 }
@@ -143,6 +154,7 @@ func (r *Registry) RedactJSON(data json.RawMessage) json.RawMessage {
 	if json.Valid([]byte(clean)) {
 		return json.RawMessage(clean)
 	}
+
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var v any
@@ -184,6 +196,7 @@ func (r *Registry) Leaks(s string) (name string, found bool) {
 	if m == nil {
 		return "", false
 	}
+
 	for _, form := range []string{s, percentDecoded(s), unicodeDecoded(s)} {
 		if form == "" {
 			continue
@@ -192,6 +205,7 @@ func (r *Registry) Leaks(s string) (name string, found bool) {
 			return n.name, true
 		}
 	}
+
 	return "", false
 }
 
@@ -214,6 +228,7 @@ func SecretName(name string) bool {
 			return true
 		}
 	}
+
 	return strings.HasSuffix(k, "key") || k == "auth" || k == "pass" || k == "pat"
 }
 
@@ -222,6 +237,7 @@ func secretParts(v string) []string {
 	if u, err := url.Parse(v); err == nil && u.Host != "" && strings.Contains(v, "://") {
 		return urlSecrets(u, v)
 	}
+
 	parts := []string{v}
 	if scheme, rest, ok := strings.Cut(v, " "); ok && len(scheme) <= 10 {
 		switch strings.ToLower(scheme) {
@@ -229,6 +245,7 @@ func secretParts(v string) []string {
 			parts = append(parts, strings.TrimSpace(rest))
 		}
 	}
+
 	if strings.Contains(v, "\n") {
 		for line := range strings.Lines(v) {
 			line = strings.TrimSpace(line)
@@ -237,6 +254,7 @@ func secretParts(v string) []string {
 			}
 		}
 	}
+
 	return parts
 }
 
@@ -248,6 +266,7 @@ func urlSecrets(u *url.URL, whole string) (parts []string) {
 	} else if u.User != nil && len(u.User.Username()) >= 16 {
 		parts = append(parts, u.User.Username())
 	}
+
 	for key, values := range u.Query() {
 		for _, v := range values {
 			if SecretName(key) || len(v) >= 16 {
@@ -255,11 +274,13 @@ func urlSecrets(u *url.URL, whole string) (parts []string) {
 			}
 		}
 	}
+
 	for seg := range strings.SplitSeq(u.Path, "/") {
 		if len(seg) >= 20 && strings.ContainsAny(seg, "0123456789") {
 			parts = append(parts, strings.TrimPrefix(seg, "bot"))
 		}
 	}
+
 	if len(parts) > 0 && len(whole) <= 512 {
 		parts = append(parts, whole)
 	}
@@ -272,6 +293,7 @@ func ordinary(v string) string {
 	if len(v) < minSecret {
 		return "shorter than 8 characters"
 	}
+
 	var seen [256]bool
 	var distinct, digits, lower, upper, other, separators int
 	for i := range len(v) {
@@ -280,6 +302,7 @@ func ordinary(v string) string {
 			seen[c] = true
 			distinct++
 		}
+
 		switch {
 		case c >= '0' && c <= '9':
 			digits++
@@ -293,6 +316,7 @@ func ordinary(v string) string {
 			other++
 		}
 	}
+
 	oneCase := lower == 0 || upper == 0 || upper == 1 && v[0] >= 'A' && v[0] <= 'Z'
 	switch {
 	case distinct < 5:
@@ -304,5 +328,6 @@ func ordinary(v string) string {
 	case slices.Contains([]string{"12345678", "123456789", "1234567890", "password1", "password123", "changeme1", "localhost"}, strings.ToLower(v)):
 		return "a placeholder"
 	}
+
 	return ""
 }

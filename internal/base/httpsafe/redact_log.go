@@ -58,11 +58,13 @@ func (h *logHandler) attr(a slog.Attr) slog.Attr {
 			group = append(group, h.attr(g))
 		}
 		a.Value = slog.GroupValue(group...)
+
 	case slog.KindAny:
 		a.Value = h.any(a.Key, v)
 	default:
 		a.Value = v // numbers, times and switches
 	}
+
 	return a
 }
 
@@ -88,6 +90,7 @@ func (h *logHandler) any(key string, v slog.Value) slog.Value {
 	case []byte:
 		return h.text(key, string(t))
 	}
+
 	shown := fmt.Sprintf("%+v", v.Any())
 	clean := h.r.Scrub(shown)
 	if clean == shown {

@@ -48,19 +48,23 @@ func newMatcher(values map[string]string) *matcher {
 		}
 		seen[value] = name // its own name wins over another's encoding
 	}
+
 	for text, name := range seen {
 		m.needles = append(m.needles, needle{text, name})
 		m.window, m.longest = min(m.window, len(text)), max(m.longest, len(text))
 		m.first[text[0]] = true
 	}
+
 	if len(m.needles) == 0 {
 		return m
 	}
+
 	slices.SortStableFunc(m.needles, func(a, b needle) int { return cmp.Compare(a.text, b.text) })
 	m.shift = make([]uint8, 1<<hashBits)
 	for i := range m.shift {
 		m.shift[i] = uint8(m.window - 2) //nolint:gosec // at most 62
 	}
+
 	m.bucket = make(map[uint16][]int32, len(m.needles))
 	for i, n := range m.needles {
 		for end := 2; end < m.window; end++ {
@@ -71,6 +75,7 @@ func newMatcher(values map[string]string) *matcher {
 			}
 		}
 	}
+
 	return m
 }
 
@@ -91,17 +96,20 @@ func (m *matcher) next(s string, from int) (start int, found needle) {
 			pos += int(d)
 			continue
 		}
+
 		start := pos - m.window + 1
 		for _, i := range m.bucket[h] {
 			if n := m.needles[i]; len(n.text) > len(found.text) && strings.HasPrefix(s[start:], n.text) {
 				found = n
 			}
 		}
+
 		if found.text != "" {
 			return start, found
 		}
 		pos++
 	}
+
 	return -1, found
 }
 
@@ -111,6 +119,7 @@ func (m *matcher) span(s string, from int) (start, end int, name string, ok bool
 	if start < 0 {
 		return 0, 0, "", false
 	}
+
 	end = start + len(n.text)
 	for at := start + 1; at < end; {
 		reach := min(len(s), end-1+m.longest)
@@ -121,6 +130,7 @@ func (m *matcher) span(s string, from int) (start, end int, name string, ok bool
 		end = max(end, next+len(more.text))
 		at = next + 1
 	}
+
 	return start, end, n.name, true
 }
 
@@ -131,11 +141,13 @@ func (m *matcher) partial(s string) int {
 		if !m.first[s[p]] {
 			continue
 		}
+
 		suffix := s[p:]
 		i, exact := slices.BinarySearchFunc(m.needles, suffix, func(n needle, want string) int { return strings.Compare(n.text, want) })
 		if exact {
 			i++
 		}
+
 		if i < len(m.needles) && strings.HasPrefix(m.needles[i].text, suffix) {
 			return p
 		}
@@ -155,6 +167,7 @@ func forms(v string) []string {
 		add(esc)
 		add(lowerEscapes(esc))
 	}
+
 	if b, err := json.Marshal(v); err == nil {
 		plain := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b))
 		for _, q := range []string{string(b), plain, strings.ReplaceAll(plain, "/", `\/`), strconv.Quote(v)} {
@@ -166,6 +179,7 @@ func forms(v string) []string {
 			}
 		}
 	}
+
 	add(hex.EncodeToString([]byte(v)))
 	add(strings.ToUpper(hex.EncodeToString([]byte(v))))
 	for offset := range 3 {
@@ -200,6 +214,7 @@ func percentDecoded(s string) string {
 	if !strings.Contains(s, "%") {
 		return ""
 	}
+
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		if s[i] == '%' && i+2 < len(s) {
@@ -211,6 +226,7 @@ func percentDecoded(s string) string {
 		}
 		b = append(b, s[i])
 	}
+
 	return string(b)
 }
 
@@ -219,6 +235,7 @@ func unicodeDecoded(s string) string {
 	if !strings.Contains(s, `\u`) {
 		return ""
 	}
+
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+5 < len(s) && s[i+1] == 'u' {
@@ -230,5 +247,6 @@ func unicodeDecoded(s string) string {
 		}
 		b = append(b, s[i])
 	}
+
 	return string(b)
 }

@@ -17,6 +17,7 @@ func RedactPatterns(s string) string {
 	for _, p := range prefixes() {
 		s = p.redact(s)
 	}
+
 	s = redactBotTokens(s)
 	s = redactPEM(s)
 	if mayNameSecret(s) {
@@ -79,6 +80,7 @@ func (p prefix) redact(s string) string {
 	if at < 0 {
 		return s
 	}
+
 	var b strings.Builder
 	done := 0
 	for at >= 0 {
@@ -86,6 +88,7 @@ func (p prefix) redact(s string) string {
 		for end < len(s) && (keyByte(s[end]) || p.dots && (s[end] == '.' || s[end] == '*')) {
 			end++
 		}
+
 		value := strings.TrimRight(s[at:end], ".")
 		end = at + len(value)
 		if inWord := at > 0 && keyByte(s[at-1]) && s[at-1] != '-'; inWord || !p.fits(value) {
@@ -94,11 +97,13 @@ func (p prefix) redact(s string) string {
 			b.WriteString(s[done:at])
 			b.WriteString(redacted)
 		}
+
 		done = end
 		if at = strings.Index(s[end:], p.text); at >= 0 {
 			at += end
 		}
 	}
+
 	b.WriteString(s[done:])
 	return b.String()
 }
@@ -128,25 +133,30 @@ func redactBotTokens(s string) string {
 		for start > done && s[start-1] >= '0' && s[start-1] <= '9' {
 			start--
 		}
+
 		if at-start >= 6 {
 			for end < len(s) && keyByte(s[end]) {
 				end++
 			}
 		}
+
 		if end-at-1 >= 30 {
 			b.WriteString(s[done:start])
 			b.WriteString(redacted)
 			done = end
 		}
+
 		next := strings.IndexByte(s[end:], ':')
 		if next < 0 {
 			break
 		}
 		at = end + next
 	}
+
 	if done == 0 {
 		return s
 	}
+
 	b.WriteString(s[done:])
 	return b.String()
 }
@@ -167,19 +177,23 @@ func redactPEM(s string) string {
 					stop += j + 5
 				}
 			}
+
 			b.WriteString(s[done:at])
 			b.WriteString(redacted)
 			done, next = stop, stop
 		}
+
 		i := strings.Index(s[next:], begin)
 		if i < 0 {
 			break
 		}
 		at = next + i
 	}
+
 	if done == 0 {
 		return s
 	}
+
 	b.WriteString(s[done:])
 	return b.String()
 }
@@ -206,6 +220,7 @@ func cleanURLs(s string) string {
 	if at < 0 {
 		return s
 	}
+
 	var b strings.Builder
 	done := 0
 	for at >= 0 {
@@ -213,23 +228,28 @@ func cleanURLs(s string) string {
 		for start > done && keyByte(s[start-1]) {
 			start--
 		}
+
 		for end < len(s) && urlByte(s[end]) {
 			end++
 		}
+
 		if clean, ok := credentialOrigin(s[start:end]); ok {
 			b.WriteString(s[done:start])
 			b.WriteString(clean)
 			done = end
 		}
+
 		next := strings.Index(s[end:], "://")
 		if next < 0 {
 			break
 		}
 		at = end + next
 	}
+
 	if done == 0 {
 		return s
 	}
+
 	b.WriteString(s[done:])
 	return b.String()
 }
@@ -247,6 +267,7 @@ func credentialOrigin(raw string) (string, bool) {
 	if !strings.ContainsAny(raw, "@?") && !strings.Contains(raw, "/bot") {
 		return "", false
 	}
+
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		i := strings.Index(raw, "://")
@@ -255,11 +276,13 @@ func credentialOrigin(raw string) (string, bool) {
 		}
 		return "", false
 	}
+
 	secret := u.User != nil || strings.Contains(u.Path, "/bot") && strings.Contains(u.Path, ":")
 	for key := range u.Query() {
 		k := strings.ToLower(key)
 		secret = secret || SecretName(k) || k == "sig" || k == "signature" || k == "code" || k == "state" || strings.HasPrefix(k, "x-amz-")
 	}
+
 	if !secret {
 		return "", false
 	}

@@ -47,16 +47,19 @@ func (s *Stream) emit(m *matcher, buf string, limit int) string {
 		if !ok || start >= limit {
 			break
 		}
+
 		if start > at || start == at && at == 0 {
 			b.WriteString(buf[at:start])
 			b.WriteString(marker(name))
 		}
 		at, from = max(at, end), end
 	}
+
 	if at < limit {
 		b.WriteString(buf[at:limit])
 		at = limit
 	}
+
 	s.held, s.covered = buf[limit:], at-limit
 	return b.String()
 }

@@ -36,6 +36,7 @@ func TypedKeys(s string) (clean string, keys []string) {
 	if !mayHoldKey(s) {
 		return s, nil
 	}
+
 	take := func(key string) string {
 		if !random(key) {
 			return key
@@ -43,6 +44,7 @@ func TypedKeys(s string) (clean string, keys []string) {
 		keys = append(keys, key)
 		return TypedKey
 	}
+
 	s = typedKeys().ReplaceAllStringFunc(s, func(m string) string {
 		key := strings.TrimRight(m, "-_.")
 		return take(key) + m[len(key):]
@@ -50,6 +52,7 @@ func TypedKeys(s string) (clean string, keys []string) {
 	if !mayNameSecret(s) {
 		return s, keys
 	}
+
 	s = namedKeys().ReplaceAllStringFunc(s, func(m string) string {
 		at := namedKeys().FindStringSubmatchIndex(m)
 		key := strings.TrimRight(m[at[2]:at[3]], ".=")
@@ -73,6 +76,7 @@ func mayHoldKey(s string) bool {
 		}
 		run = 0
 	}
+
 	return false
 }
 
@@ -82,6 +86,7 @@ func random(s string) bool {
 	if strings.HasPrefix(s, "-----BEGIN") {
 		return true
 	}
+
 	var changes, digits, last int
 	for i := range len(s) {
 		kind := 0
@@ -94,10 +99,12 @@ func random(s string) bool {
 		case c >= 'A' && c <= 'Z':
 			kind = 3
 		}
+
 		if kind != 0 && last != 0 && kind != last {
 			changes++
 		}
 		last = kind
 	}
+
 	return digits >= 2 && changes >= 4
 }

@@ -20,11 +20,13 @@ func ListenLocal(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer away()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: near, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
+
 	l.SetUnlinkOnClose(false) // it would look at the short path
 	s := socket{l, path}
 	if err := os.Chmod(path, 0o600); err != nil {
@@ -65,14 +67,17 @@ func shorten(path string) (near string, away func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil
 	}
+
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return "", nil, err
 	}
+
 	temp, err := os.MkdirTemp(shortTemp(), "nanobot-")
 	if err != nil {
 		return "", nil, err
 	}
+
 	away = func() { _ = os.RemoveAll(temp) } // the link, not what it leads to
 	link := filepath.Join(temp, "d")
 	if err := os.Symlink(dir, link); err != nil {

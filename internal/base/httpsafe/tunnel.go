@@ -40,14 +40,17 @@ func Tunnel(ctx context.Context, via *url.URL, target string) (net.Conn, error) 
 			port = "1080"
 		}
 	}
+
 	d := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(via.Hostname(), port))
 	if err != nil {
 		return nil, err
 	}
+
 	if via.Scheme == "https" {
 		conn = tls.Client(conn, &tls.Config{ServerName: via.Hostname(), MinVersion: tls.VersionTLS12})
 	}
+
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	_ = conn.SetDeadline(time.Now().Add(proxyHeaderTime))
 	open := conn
@@ -57,12 +60,15 @@ func Tunnel(ctx context.Context, via *url.URL, target string) (net.Conn, error) 
 	default:
 		open, err = connectThrough(conn, via, target)
 	}
+
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
+
 	_ = conn.SetDeadline(time.Time{})
 	return open, nil
 }
@@ -76,9 +82,11 @@ func connectThrough(conn net.Conn, via *url.URL, target string) (net.Conn, error
 		req.Header["Proxy-Authorization"] = req.Header["Authorization"]
 		req.Header.Del("Authorization")
 	}
+
 	if err := req.Write(conn); err != nil {
 		return nil, err
 	}
+
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, req) //nolint:bodyclose // the answer to CONNECT has none; what follows is the tunnel
 	if err != nil {
@@ -120,17 +128,21 @@ func socks(ctx context.Context, conn net.Conn, via *url.URL, target string) erro
 	if err != nil {
 		return err
 	}
+
 	hello := []byte{socksVersion, 1, socksOpen}
 	if via.User != nil {
 		hello = []byte{socksVersion, 2, socksOpen, socksPassword}
 	}
+
 	if _, err := conn.Write(hello); err != nil {
 		return err
 	}
+
 	var answer [4]byte
 	if _, err := io.ReadFull(conn, answer[:2]); err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}
+
 	switch {
 	case answer[0] != socksVersion:
 		return errors.New("proxy does not speak SOCKS 5")
@@ -141,6 +153,7 @@ func socks(ctx context.Context, conn net.Conn, via *url.URL, target string) erro
 	case answer[1] == socksRefuse || answer[1] != socksOpen:
 		return errors.New("proxy wants another proof than a name and a password")
 	}
+
 	if _, err := conn.Write(append([]byte{socksVersion, socksConnect, 0}, address...)); err != nil {
 		return err
 	}
@@ -168,9 +181,11 @@ func socksSkip(conn net.Conn, kind byte) error {
 			return fmt.Errorf("proxy: %w", err)
 		}
 		n = int(size[0])
+
 	default:
 		return errors.New("proxy answers in a way that is not known")
 	}
+
 	if _, err := io.ReadFull(conn, make([]byte, n+2)); err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}
@@ -183,11 +198,13 @@ func socksLogin(conn net.Conn, who *url.Userinfo) error {
 	if len(name) == 0 || len(name) > 255 || len(password) > 255 {
 		return errors.New("proxy: the name and the password must have 1 to 255 characters")
 	}
+
 	msg := append([]byte{1, byte(len(name))}, name...)          //nolint:gosec // checked above
 	msg = append(append(msg, byte(len(password))), password...) //nolint:gosec // checked above
 	if _, err := conn.Write(msg); err != nil {
 		return err
 	}
+
 	var answer [2]byte
 	if _, err := io.ReadFull(conn, answer[:]); err != nil {
 		return fmt.Errorf("proxy: %w", err)
@@ -204,10 +221,12 @@ func socksAddress(ctx context.Context, target string, byName bool) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
+
 	port, err := strconv.ParseUint(service, 10, 16)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a port", service)
 	}
+
 	ip := net.ParseIP(host)
 	if ip == nil && !byName {
 		list, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
@@ -216,6 +235,7 @@ func socksAddress(ctx context.Context, target string, byName bool) ([]byte, erro
 		}
 		ip = list[0]
 	}
+
 	var out []byte
 	switch v4 := ip.To4(); {
 	case v4 != nil:
@@ -227,5 +247,6 @@ func socksAddress(ctx context.Context, target string, byName bool) ([]byte, erro
 	default:
 		out = append([]byte{socksName, byte(len(host))}, host...) //nolint:gosec // checked above
 	}
+
 	return binary.BigEndian.AppendUint16(out, uint16(port)), nil
 }

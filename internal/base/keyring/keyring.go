@@ -76,6 +76,7 @@ func Open(o Options) *Ring {
 	if getenv == nil {
 		getenv = func(string) string { return "" }
 	}
+
 	r := &Ring{dir: datadir.Secrets.In(o.DataDir), label: o.DataDir, system: o.System, wait: o.Wait}
 	if r.wait == 0 {
 		r.wait = Wait
@@ -163,9 +164,11 @@ func (r *Ring) Set(ctx context.Context, name, value string) (Place, error) {
 	case len(value) > maxFile:
 		return Place{}, errors.New("the key is longer than 64 KiB")
 	}
+
 	if err := diskio.MkdirAll(r.dir, 0o700); err != nil {
 		return Place{}, fmt.Errorf("make the folder for keys: %w", err)
 	}
+
 	path := r.file(name)
 
 	why := r.why
@@ -176,6 +179,7 @@ func (r *Ring) Set(ctx context.Context, name, value string) (Place, error) {
 				return "", r.system.Set(ctx, Service, r.user(name), value)
 			})
 		}
+
 		if err == nil {
 			return Place{}, errors.Join(
 				diskio.WriteFile(path+marker, []byte(time.Now().UTC().Format(time.RFC3339)+"\n"), 0o600), gone(os.Remove(path)))
@@ -186,6 +190,7 @@ func (r *Ring) Set(ctx context.Context, name, value string) (Place, error) {
 	if err := diskio.WriteFile(path, []byte(value+"\n"), 0o600); err != nil {
 		return Place{}, fmt.Errorf("store the key: %w", err)
 	}
+
 	if err := os.Remove(path + marker); err == nil {
 		_ = r.forget(ctx, name) // what is left there is not used any more
 	}
@@ -213,6 +218,7 @@ func (r *Ring) Get(ctx context.Context, name string) (string, error) {
 		}
 		return r.fromSystem(ctx, name, service, user, "")
 	}
+
 	if err := checkName(name); err != nil {
 		return "", err
 	}
@@ -221,6 +227,7 @@ func (r *Ring) Get(ctx context.Context, name string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return value, err
 	}
+
 	const advice = "; store it with: nanobot keys set "
 	if r.system == nil {
 		if r.Has(name) {
@@ -241,6 +248,7 @@ func (r *Ring) fromSystem(ctx context.Context, name, service, user, advice strin
 	case value == "":
 		return "", fmt.Errorf("the key %s in the system keyring is empty", name)
 	}
+
 	return value, nil
 }
 
@@ -252,6 +260,7 @@ func readKey(path string) (string, error) {
 	case !info.Mode().IsRegular() || info.Size() > maxFile+1:
 		return "", fmt.Errorf("%s is not a regular file of at most 64 KiB", path)
 	}
+
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -264,6 +273,7 @@ func (r *Ring) Remove(ctx context.Context, name string) (Place, error) {
 	if err := checkName(name); err != nil {
 		return Place{}, err
 	}
+
 	path := r.file(name)
 	err := os.Remove(path)
 	if err == nil {
@@ -303,6 +313,7 @@ func (r *Ring) List() ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var out []Entry
 	for _, f := range files {
 		name, inSystem := strings.CutSuffix(f.Name(), marker)
@@ -310,12 +321,14 @@ func (r *Ring) List() ([]Entry, error) {
 		if err != nil || !info.Mode().IsRegular() || !ValidName(name) {
 			continue // it came and went, or it is not ours
 		}
+
 		e := Entry{Name: name, Since: info.ModTime()}
 		if !inSystem {
 			e.Place.File = r.file(name)
 		}
 		out = append(out, e)
 	}
+
 	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out, nil
 }
@@ -329,6 +342,7 @@ func (r *Ring) ask(ctx context.Context, call func(ctx context.Context) (string, 
 	if time.Now().Before(quiet) {
 		return "", errBusy(r.wait)
 	}
+
 	value, err := Bounded(ctx, r.wait, call)
 	if errors.Is(err, context.DeadlineExceeded) {
 		r.mu.Lock()

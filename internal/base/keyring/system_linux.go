@@ -27,6 +27,7 @@ func systemOf(getenv func(string) string) (System, string) {
 		}
 		address = "unix:path=" + filepath.Join(dir, "bus")
 	}
+
 	path, ok := BusSocket(address)
 	if !ok {
 		return nil, "the D-Bus session is not a socket in the file system, which could be hidden from commands"
@@ -77,6 +78,7 @@ func (s secretService) visit(ctx context.Context, do func(*desk) error) error {
 	if err != nil {
 		return fmt.Errorf("D-Bus session: %w", err)
 	}
+
 	defer func() { _ = conn.Close() }() // everything was answered
 	d := &desk{ctx: ctx, conn: conn}
 	var ignored dbus.Variant
@@ -111,15 +113,18 @@ func (d *desk) confirm(prompt dbus.ObjectPath) error {
 	if prompt == noPrompt || prompt == "" {
 		return nil
 	}
+
 	match := []dbus.MatchOption{dbus.WithMatchObjectPath(prompt), dbus.WithMatchInterface(ifPrompt)}
 	if err := d.conn.AddMatchSignalContext(d.ctx, match...); err != nil {
 		return err
 	}
+
 	done := make(chan *dbus.Signal, 4)
 	d.conn.Signal(done)
 	if err := d.call(prompt, ifPrompt+".Prompt", "").Err; err != nil {
 		return err
 	}
+
 	for {
 		select {
 		case s, ok := <-done:
@@ -129,6 +134,7 @@ func (d *desk) confirm(prompt dbus.ObjectPath) error {
 			case s.Path != prompt || s.Name != ifPrompt+".Completed":
 				continue
 			}
+
 			if dismissed, ok := first[bool](s.Body); !ok || dismissed {
 				return errors.New("the keyring is locked, and its question was not answered")
 			}
@@ -166,6 +172,7 @@ func (d *desk) find(service, user string) (dbus.ObjectPath, error) {
 	if err := d.call(atService, ifService+".SearchItems", attributes(service, user)).Store(&open, &locked); err != nil {
 		return "", err
 	}
+
 	switch {
 	case len(open) > 0:
 		return open[0], nil
@@ -200,6 +207,7 @@ func (s secretService) Set(ctx context.Context, service, user, value string) err
 		if err := d.unlock(atDefault); err != nil {
 			return err
 		}
+
 		properties := map[string]dbus.Variant{
 			ifItem + ".Label":      dbus.MakeVariant(fmt.Sprintf("%s: %s", service, user)),
 			ifItem + ".Attributes": dbus.MakeVariant(attributes(service, user)),
@@ -218,6 +226,7 @@ func (s secretService) Delete(ctx context.Context, service, user string) error {
 		if err != nil {
 			return err
 		}
+
 		var prompt dbus.ObjectPath
 		if err := d.call(item, ifItem+".Delete").Store(&prompt); err != nil {
 			return err

@@ -43,6 +43,7 @@ func bounded(ctx context.Context, call func() (string, error)) (string, error) {
 		}()
 		r.value, r.err = call()
 	}()
+
 	select {
 	case r := <-got:
 		if errors.Is(r.err, keyring.ErrNotFound) {

@@ -20,8 +20,10 @@ func Columns(t Node) string {
 			}
 			width[i] = max(width[i], Width(s))
 		}
+
 		rows = append(rows, texts)
 	}
+
 	var b strings.Builder
 	for i, row := range rows {
 		drawRow(&b, row, width, t.Align)
@@ -35,6 +37,7 @@ func Columns(t Node) string {
 			b.WriteByte('\n')
 		}
 	}
+
 	return strings.TrimRight(b.String(), "\n")
 }
 
@@ -44,6 +47,7 @@ func drawRow(b *strings.Builder, row []string, width []int, align []Align) {
 		if i > 0 {
 			line.WriteString(" | ")
 		}
+
 		pad, left := width[i]-Width(s), 0
 		switch {
 		case i < len(align) && align[i] == AlignRight:
@@ -51,10 +55,12 @@ func drawRow(b *strings.Builder, row []string, width []int, align []Align) {
 		case i < len(align) && align[i] == AlignCenter:
 			left = pad / 2
 		}
+
 		line.WriteString(strings.Repeat(" ", left))
 		line.WriteString(s)
 		line.WriteString(strings.Repeat(" ", pad-left))
 	}
+
 	b.WriteString(strings.TrimRight(line.String(), " "))
 	b.WriteByte('\n')
 }
@@ -74,5 +80,6 @@ func Width(s string) int {
 			n++
 		}
 	}
+
 	return n
 }

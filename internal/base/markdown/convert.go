@@ -43,6 +43,7 @@ func (c converter) block(n ast.Node) Node {
 			t.Align = append(t.Align, alignOf(a))
 		}
 		return t
+
 	case *extast.TableHeader, *extast.TableRow:
 		return Node{Kind: Row, Children: c.blocks(n)}
 	case *extast.TableCell:
@@ -68,6 +69,7 @@ func boxOf(item ast.Node) Task {
 	if item.FirstChild() == nil {
 		return NoTask
 	}
+
 	box, ok := item.FirstChild().FirstChild().(*extast.TaskCheckBox)
 	switch {
 	case !ok:
@@ -98,6 +100,7 @@ func (c converter) inline(parent ast.Node, depth int) []Node {
 				url = "mailto:" + label
 			}
 			w.add(Node{Kind: Link, URL: url, Children: []Node{{Kind: Text, Text: label}}})
+
 		case *ast.Link, *ast.Image, *ast.Emphasis, *extast.Strikethrough:
 			inside := c.inline(n, depth+1)
 			if depth < maxDepth {
@@ -108,6 +111,7 @@ func (c converter) inline(parent ast.Node, depth int) []Node {
 			}
 		}
 	}
+
 	w.flush()
 	return w.list
 }
@@ -142,6 +146,7 @@ func (c converter) text(w *words, n *ast.Text) {
 	if !n.IsRaw() {
 		s = unescape(s)
 	}
+
 	w.text.WriteString(s)
 	switch {
 	case n.HardLineBreak():
@@ -158,6 +163,7 @@ func (c converter) codeSpan(n *ast.CodeSpan) string {
 			b.Write(t.Segment.Value(c.source))
 		}
 	}
+
 	s := strings.ReplaceAll(b.String(), "\n", " ")
 	for p := ast.Node(n); p != nil; p = p.Parent() {
 		if p.Kind() == extast.KindTableCell {
@@ -188,6 +194,7 @@ func unescape(s string) string {
 	if !strings.ContainsAny(s, `\&`) {
 		return s
 	}
+
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+1 < len(s) && util.IsPunct(s[i+1]) {
@@ -201,6 +208,7 @@ func unescape(s string) string {
 		}
 		b.WriteByte(s[i])
 	}
+
 	return b.String()
 }
 

@@ -36,6 +36,7 @@ func (h *HTML) Blocks(parent Node) {
 				h.WriteString("<br>")
 			}
 			h.Inline(n.Children, "")
+
 		default:
 			h.block(n)
 		}
@@ -88,6 +89,7 @@ func (h *HTML) list(n Node) {
 			tag = `ol start="` + strconv.Itoa(n.Start) + `"`
 		}
 	}
+
 	h.Element(n, tag, func() {
 		for _, item := range n.Children {
 			item.Tight = n.Tight
@@ -105,6 +107,7 @@ func (h *HTML) table(n Node) {
 		if len(n.Children) == 0 {
 			return
 		}
+
 		h.WriteString("<thead>")
 		h.Row(n.Children[0], "th")
 		h.WriteString("</thead><tbody>")

@@ -74,12 +74,14 @@ func (c container) Open(parent ast.Node, reader text.Reader, pc parser.Context) 
 	if node == nil {
 		return nil, state
 	}
+
 	depth := 0
 	for n := parent; n != nil; n = n.Parent() {
 		if k := n.Kind(); k == ast.KindBlockquote || k == ast.KindList {
 			depth++
 		}
 	}
+
 	if depth >= maxDepth {
 		reader.SetPosition(line, at)
 		return nil, parser.NoChildren
@@ -113,9 +115,11 @@ func (b bounded) Parse(parent ast.Node, reader text.Reader, pc parser.Context) a
 			state.marks = 0
 		}
 	}
+
 	if state.marks == 0 {
 		return nil
 	}
+
 	state.marks--
 	return b.InlineParser.Parse(parent, reader, pc)
 }
@@ -137,15 +141,18 @@ func (task) Parse(parent ast.Node, reader text.Reader, _ parser.Context) ast.Nod
 	if !ok || item.FirstChild() != parent || parent.HasChildren() {
 		return nil
 	}
+
 	line, _ := reader.PeekLine()
 	if len(line) < 4 || line[2] != ']' || line[3] != ' ' || util.IsBlank(line[4:]) {
 		return nil
 	}
+
 	switch line[1] {
 	case 'x', 'X', ' ', '\t', '\f':
 	default:
 		return nil
 	}
+
 	blanks := len(line[3:]) - len(bytes.TrimLeft(line[3:], " \t\n\f\r"))
 	reader.Advance(3 + blanks)
 	return extast.NewTaskCheckBox(line[1] == 'x' || line[1] == 'X')
@@ -162,10 +169,12 @@ func (s strike) Parse(_ ast.Node, reader text.Reader, pc parser.Context) ast.Nod
 	if before == '~' || len(line) < 2 || line[1] != '~' {
 		return nil
 	}
+
 	node := parser.ScanDelimiter(line, before, 2, s)
 	if node == nil || node.OriginalLength > 2 {
 		return nil
 	}
+
 	node.Segment = at.WithStop(at.Start + node.OriginalLength)
 	reader.Advance(node.OriginalLength)
 	pc.PushDelimiter(node)
@@ -190,18 +199,22 @@ func (bareLink) Parse(parent ast.Node, reader text.Reader, pc parser.Context) as
 	if pc.IsInLinkLabel() {
 		return nil
 	}
+
 	line, at := reader.PeekLine()
 	before := 0
 	if strings.IndexByte(" *_~(", line[0]) >= 0 {
 		before = 1
 	}
+
 	n := addressLen(line[before:])
 	if n == 0 {
 		return nil
 	}
+
 	if before > 0 {
 		ast.MergeOrAppendTextSegment(parent, at.WithStop(at.Start+1))
 	}
+
 	reader.Advance(before + n)
 	start := at.Start + before
 	return ast.NewAutoLink(ast.AutoLinkURL, ast.NewTextSegment(text.NewSegment(start, start+n)))
@@ -217,15 +230,18 @@ func addressLen(s []byte) int {
 			scheme = len(known)
 		}
 	}
+
 	first, size := utf8.DecodeRune(s[scheme:])
 	if scheme == 0 || !unicode.IsLetter(first) && !unicode.IsNumber(first) {
 		return 0
 	}
+
 	least := scheme + size
 	end := bytes.IndexAny(s, " \t\n\f\r<`\"")
 	if end < 0 {
 		end = len(s)
 	}
+
 	end = least + len(bytes.TrimRight(s[least:end], "']"))
 	return trimmedLen(s[:end])
 }
@@ -246,6 +262,7 @@ func trimmedLen(s []byte) int {
 			return len(s)
 		}
 	}
+
 	return len(s)
 }
 

@@ -58,6 +58,7 @@ func writeWords(b *strings.Builder, list []Node) {
 					b.WriteString(n.URL)
 				}
 			}
+
 		default:
 			b.WriteString(n.Text)
 			writeWords(b, n.Children)

@@ -41,6 +41,7 @@ func Pipes(table Node, words func([]Node) string, rule func(Align) string) strin
 		for _, c := range row.Children {
 			line += " " + cell.Replace(words(c.Children)) + " |"
 		}
+
 		lines = append(lines, line)
 		if i > 0 {
 			continue
@@ -54,7 +55,9 @@ func Pipes(table Node, words func([]Node) string, rule func(Align) string) strin
 			}
 			line += rule(align) + "|"
 		}
+
 		lines = append(lines, line)
 	}
+
 	return strings.Join(lines, "\n")
 }

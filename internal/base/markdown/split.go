@@ -30,6 +30,7 @@ func Split(text string, limit int, unit Unit) []string {
 	if limit <= 0 {
 		return []string{text}
 	}
+
 	limit = max(limit, minPart)
 	var parts []string
 	var open codeFence // goes on from the part before
@@ -43,6 +44,7 @@ func Split(text string, limit int, unit Unit) []string {
 		part, text, open = cut(text, room, unit, open)
 		parts = append(parts, head+part)
 	}
+
 	return parts
 }
 
@@ -95,6 +97,7 @@ func (u Unit) within(s string, n int) int {
 	if len(s) <= n {
 		return len(s) // no unit is smaller than a byte
 	}
+
 	used := 0
 	for i, r := range s {
 		size := 1
@@ -107,10 +110,12 @@ func (u Unit) within(s string, n int) int {
 		case UTF16:
 			size = units16(r)
 		}
+
 		if used += size; used > n {
 			return i
 		}
 	}
+
 	return len(s)
 }
 
@@ -124,18 +129,21 @@ func cut(text string, room int, unit Unit, open codeFence) (part, rest string, n
 		if next.mark == "" {
 			break
 		}
+
 		closing := unit.Length("\n" + next.mark)
 		if unit.Length(text[:end])+closing <= room || at <= 1 {
 			break
 		}
 		at = unit.within(text, room-closing) // room for the end of the code block
 	}
+
 	end := max(place(text[:at], text[at:], open), firstRune(text))
 	next = fenceAfter(text[:end], open)
 	part, rest = text[:end], text[end:]
 	if next.mark == "" {
 		return strings.TrimRightFunc(part, unicode.IsSpace), strings.TrimLeftFunc(rest, unicode.IsSpace), next
 	}
+
 	// Inside code only the line end at the cut goes: the space is part of it.
 	rest = strings.TrimPrefix(rest, "\n")
 	return strings.TrimSuffix(part, "\n") + "\n" + next.mark, rest, next
@@ -151,23 +159,27 @@ func place(s, after string, open codeFence) int {
 	if boundary(s, after) {
 		return len(s)
 	}
+
 	least := len(s) / nearness
 	if fenceAfter(s, open).mark == "" {
 		if i := strings.LastIndex(s, "\n\n"); i >= least {
 			return i
 		}
 	}
+
 	if strings.HasPrefix(after, "\n") && !opensCode(s, open) {
 		return len(s)
 	}
 	if i := lastLine(s, open); i >= least && i > 0 {
 		return i
 	}
+
 	for _, sep := range []string{". ", "! ", "? ", "。", "！", "？"} {
 		if i := strings.LastIndex(s, sep); i >= least*3/2 && i > 0 {
 			return i + len(strings.TrimSuffix(sep, " "))
 		}
 	}
+
 	if r, _ := utf8.DecodeRuneInString(after); unicode.IsSpace(r) {
 		return len(s)
 	}
@@ -212,6 +224,7 @@ func whole(s, after string) int {
 		after = s[end-n:]
 		end -= n
 	}
+
 	return len(s)
 }
 
@@ -228,11 +241,13 @@ func fenceLine(line string) (codeFence, bool) {
 	if len(line)-len(bare) > 3 || bare == "" || bare[0] != '`' && bare[0] != '~' {
 		return codeFence{}, false
 	}
+
 	n := len(bare) - len(strings.TrimLeft(bare, bare[:1]))
 	info := strings.TrimSpace(bare[n:])
 	if n < 3 || n > minPart/4 || bare[0] == '`' && strings.Contains(info, "`") {
 		return codeFence{}, false
 	}
+
 	info, _, _ = strings.Cut(info, " ")
 	if len(info) > infoMax {
 		info = ""

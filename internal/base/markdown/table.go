@@ -29,6 +29,7 @@ func (t tables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Contex
 		if !t.spend(len(align)*lines.Len(), len(align), pc) {
 			return
 		}
+
 		header := tableRow(lines.At(i-1), align, true, source)
 		if header.ChildCount() != len(align) {
 			return
@@ -40,6 +41,7 @@ func (t tables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Contex
 		for j := i + 1; j < lines.Len(); j++ {
 			table.AppendChild(table, tableRow(lines.At(j), align, false, source))
 		}
+
 		p.Parent().InsertAfter(p.Parent(), p, table)
 		shorten(p, i-1)
 		return
@@ -81,6 +83,7 @@ func alignments(line []byte) []extast.Alignment {
 	if len(bytes.Trim(line, "-")) == 0 {
 		return nil // without a bar or a line end, it is a rule
 	}
+
 	columns := bytes.Split(line, []byte{'|'})
 	if util.IsBlank(columns[0]) {
 		columns = columns[1:]
@@ -97,6 +100,7 @@ func alignments(line []byte) []extast.Alignment {
 		if len(dashes) == 0 || len(bytes.Trim(dashes, "-")) > 0 {
 			return nil
 		}
+
 		switch {
 		case left && right:
 			all = append(all, extast.AlignCenter)
@@ -108,6 +112,7 @@ func alignments(line []byte) []extast.Alignment {
 			all = append(all, extast.AlignNone)
 		}
 	}
+
 	return all
 }
 
@@ -122,6 +127,7 @@ func tableRow(line text.Segment, align []extast.Alignment, header bool, source [
 	if bytes.HasPrefix(s, []byte{'|'}) {
 		from = 1
 	}
+
 	end := len(s)
 	if bytes.HasSuffix(s, []byte{'|'}) {
 		end--
@@ -133,10 +139,12 @@ func tableRow(line text.Segment, align []extast.Alignment, header bool, source [
 		if i >= len(align) && !header {
 			return row
 		}
+
 		cell := extast.NewTableCell()
 		if i < len(align) {
 			cell.Alignment = align[i]
 		}
+
 		to := cellEnd(s[:end], from)
 		words := text.NewSegment(line.Start+from, line.Start+to)
 		words = words.TrimLeftSpace(source)
@@ -145,6 +153,7 @@ func tableRow(line text.Segment, align []extast.Alignment, header bool, source [
 		row.AppendChild(row, cell)
 		from = to + 1
 	}
+
 	for row.ChildCount() < len(align) {
 		row.AppendChild(row, extast.NewTableCell())
 	}

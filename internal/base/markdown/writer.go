@@ -103,6 +103,7 @@ func (w *Writer) Blocks(parent Node, in string) {
 	if gap == nil {
 		gap = Gap
 	}
+
 	for i, n := range parent.Children {
 		if i > 0 {
 			w.layout(gap(parent, i, in))
@@ -196,6 +197,7 @@ func (w *Writer) list(n Node, in string) {
 	if bullet == nil {
 		bullet = Bullet
 	}
+
 	for i, item := range n.Children {
 		if i > 0 {
 			w.layout(gap(n, i, in))

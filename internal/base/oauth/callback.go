@@ -70,6 +70,7 @@ func Listen(ctx context.Context, port int, both bool) (ls []net.Listener, used i
 	if err != nil {
 		return nil, port, fmt.Errorf("the browser cannot come back: %w", err)
 	}
+
 	ls, used = []net.Listener{l4}, l4.Addr().(*net.TCPAddr).Port //nolint:errcheck // a TCP listener has one
 	if both {
 		if l6, err := lc.Listen(ctx, "tcp6", net.JoinHostPort("::1", strconv.Itoa(used))); err == nil {
@@ -93,6 +94,7 @@ func (c *Callback) Wait(ctx context.Context, pasted func() <-chan string, note f
 	if pasted != nil {
 		lines = pasted()
 	}
+
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,16 +105,20 @@ func (c *Callback) Wait(ctx context.Context, pasted func() <-chan string, note f
 			if !ok && !c.serving {
 				return "", ErrNotBack
 			}
+
 			if !ok {
 				lines = nil
 			}
+
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
+
 			r, mine := c.paste(line)
 			if mine {
 				return r.code, r.err
 			}
+
 			if note != nil {
 				note("That does not fit: " + r.err.Error() + ".")
 			}
@@ -176,6 +182,7 @@ func (c *Callback) judge(q url.Values) (r returned, mine bool) {
 	if !c.mine(q.Get("state")) {
 		return returned{err: errors.New("it belongs to another login")}, false
 	}
+
 	// The issuer comes before everything else the answer says: an answer of
 	// another login server must not get our verifier.
 	switch iss := q.Get("iss"); {
@@ -188,6 +195,7 @@ func (c *Callback) judge(q url.Values) (r returned, mine bool) {
 	case q.Get("code") == "":
 		return returned{err: errors.New("the login server gave no code")}, true
 	}
+
 	return returned{code: q.Get("code")}, true
 }
 
@@ -203,17 +211,20 @@ func (c *Callback) paste(line string) (r returned, mine bool) {
 			return no("the address should begin with " + c.Redirect())
 		}
 		return c.judge(u.Query())
+
 	case strings.Contains(line, "code="):
 		q, err := url.ParseQuery(strings.TrimLeft(line, "?&"))
 		if err != nil {
 			return no("it is not a part of an address")
 		}
 		return c.judge(q)
+
 	case !c.BareCode:
 		return no("paste the whole address of the page")
 	case strings.ContainsAny(line, " \t&="):
 		return no("it is neither an address nor a code")
 	}
+
 	code, state, both := strings.Cut(line, "#")
 	if both && !c.mine(state) {
 		return no("it belongs to another login")

@@ -100,9 +100,11 @@ func (w Wire) Do(ctx context.Context, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
+
 	for k, v := range r.Header {
 		req.Header.Set(k, v)
 	}
@@ -157,9 +159,11 @@ func (w Wire) Device(ctx context.Context, c *oauth2.Config, show func(*oauth2.De
 	if err := show(da); err != nil {
 		return nil, err
 	}
+
 	if da.Expiry.IsZero() {
 		da.Expiry = time.Now().Add(15 * time.Minute)
 	}
+
 	t.patient = func(err error) bool { return ctx.Err() == nil && retry(err) }
 
 	got, err := c.DeviceAccessToken(t.into(ctx), da)
@@ -253,10 +257,12 @@ func (t *transport) answer(req *http.Request) (*http.Response, error) {
 	if err := t.secrets(req); err != nil {
 		return nil, err
 	}
+
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
 		return nil, t.late(ctx, req, err)
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	var body []byte
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
@@ -275,17 +281,21 @@ func (t *transport) secrets(req *http.Request) error {
 	if _, secret, ok := req.BasicAuth(); ok {
 		t.hide = append(t.hide, secret)
 	}
+
 	if req.GetBody == nil || req.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
 		return nil
 	}
+
 	body, err := req.GetBody()
 	if err != nil {
 		return err
 	}
+
 	data, err := io.ReadAll(body)
 	if err != nil {
 		return err
 	}
+
 	form, err := url.ParseQuery(string(data))
 	for _, k := range []string{"code", "code_verifier", "refresh_token", "client_secret", "client_assertion", "device_code"} {
 		t.hide = append(t.hide, form.Get(k))
@@ -349,9 +359,11 @@ func (a Answer) Refused() *RefusedError {
 	if json.Unmarshal(o.Code, &e.Code) != nil && json.Unmarshal(o.Code, &obj) == nil {
 		e.Code = cmp.Or(obj.Code, obj.Type)
 	}
+
 	why, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(o.Description, obj.Message, e.Code)), "\n") // further lines are trace numbers
 	e.Text = Clean(strings.TrimSpace(why), a.Hide...)
 	e.Said = e.Text != ""
+
 	switch {
 	case e.Said:
 	case !a.OK():
@@ -361,6 +373,7 @@ func (a Answer) Refused() *RefusedError {
 	default:
 		e.Text = "the answer is not JSON"
 	}
+
 	return e
 }
 
@@ -372,6 +385,7 @@ func Clean(s string, hide ...string) string {
 			s = strings.ReplaceAll(s, h, "***")
 		}
 	}
+
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return ' '

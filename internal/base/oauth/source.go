@@ -52,11 +52,13 @@ func (s *Source[T]) Get(ctx context.Context, refused string) (T, error) {
 		if err := ctx.Err(); err != nil {
 			return zero, err
 		}
+
 		s.mu.Lock()
 		if v := s.val; s.o.Fresh(v) && (refused == "" || s.o.Key(v) != refused) {
 			s.mu.Unlock()
 			return v, nil
 		}
+
 		r := s.call
 		if r == nil {
 			r = &renewal[T]{done: make(chan struct{}), err: errAbandoned}
@@ -65,6 +67,7 @@ func (s *Source[T]) Get(ctx context.Context, refused string) (T, error) {
 			s.lead(ctx, r, refused)
 			return r.val, r.err
 		}
+
 		s.mu.Unlock()
 
 		select {
@@ -72,6 +75,7 @@ func (s *Source[T]) Get(ctx context.Context, refused string) (T, error) {
 			return zero, ctx.Err()
 		case <-r.done:
 		}
+
 		// A renewal that ended only because its caller gave up is not ours.
 		if r.err != nil && !errors.Is(r.err, errAbandoned) && !errors.Is(r.err, context.Canceled) {
 			return zero, r.err
@@ -93,9 +97,11 @@ func (s *Source[T]) lead(ctx context.Context, r *renewal[T], refused string) {
 			}
 			s.val = r.val
 		}
+
 		s.mu.Unlock()
 		close(r.done)
 	}()
+
 	r.val, r.err = s.o.Renew(work, refused)
 }
 

@@ -62,9 +62,11 @@ func In(language, english string, args ...any) string {
 			sentence = zh
 		}
 	}
+
 	if len(args) == 0 {
 		return sentence
 	}
+
 	said := slices.Clone(args)
 	for i, a := range said {
 		switch a := a.(type) {
@@ -74,6 +76,7 @@ func In(language, english string, args ...any) string {
 			said[i] = Recognize(language, a.Error())
 		}
 	}
+
 	return fmt.Sprintf(sentence, said...)
 }
 
@@ -119,6 +122,7 @@ var fromEnglish = sync.OnceValue(func() map[string]string {
 	for _, pairs := range tables {
 		size += len(pairs)
 	}
+
 	table := make(map[string]string, size)
 	for _, pairs := range tables {
 		for _, p := range pairs {

@@ -34,6 +34,7 @@ var program = sync.OnceValue(func() sentences {
 			panic(err) // tests read them
 		}
 	}
+
 	value := regexp.MustCompile(`\{(\d)\}`)
 	for _, english := range slices.Sorted(maps.Keys(s.whole)) {
 		zh := s.whole[english]
@@ -44,5 +45,6 @@ var program = sync.OnceValue(func() sentences {
 			s.patterns = append(s.patterns, newPattern(value, english, zh))
 		}
 	}
+
 	return s
 })

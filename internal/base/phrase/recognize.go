@@ -26,10 +26,12 @@ func recognize(english string, depth int) string {
 	if depth == 0 {
 		return english
 	}
+
 	zh, known := fill(english, depth)
 	if head, ok := beginning(english); ok && len(head) > known {
 		known = 0 // "{1} cannot be read: {2}" explains less of "config file cannot be read: x"
 	}
+
 	if known > 0 {
 		return zh
 	}
@@ -46,6 +48,7 @@ func recognize(english string, depth int) string {
 		}
 		return strings.Join(lines, "\n")
 	}
+
 	for _, sign := range [][2]string{{"; ", "；"}, {": ", "："}} {
 		parts := strings.Split(english, sign[0])
 		changed := false
@@ -53,10 +56,12 @@ func recognize(english string, depth int) string {
 			parts[i] = recognizePart(part, depth)
 			changed = changed || parts[i] != part
 		}
+
 		if changed {
 			return strings.Join(parts, sign[1])
 		}
 	}
+
 	return english
 }
 
@@ -105,9 +110,11 @@ func fill(english string, depth int) (zh string, known int) {
 			best, values = p, v
 		}
 	}
+
 	if best == nil {
 		return "", 0
 	}
+
 	front := ""
 	if best.parts[0] == "" && best.zh[0] != "" { // the name in "x: name cannot be reached" is behind the colon
 		if at := strings.LastIndex(values[0], ": "); at >= 0 {
@@ -115,6 +122,7 @@ func fill(english string, depth int) (zh string, known int) {
 			values[0] = values[0][at+len(": "):]
 		}
 	}
+
 	for i, v := range values {
 		values[i] = recognizePart(v, depth)
 	}
@@ -136,11 +144,13 @@ func (p *pattern) match(s string) ([]string, bool) {
 	if !ok {
 		return nil, false
 	}
+
 	last := len(p.parts) - 1
 	s, ok = strings.CutSuffix(s, p.parts[last])
 	if !ok {
 		return nil, false
 	}
+
 	var values []string
 	for _, part := range p.parts[1:last] {
 		value, rest, ok := strings.Cut(s, part)
@@ -150,6 +160,7 @@ func (p *pattern) match(s string) ([]string, bool) {
 		values = append(values, value)
 		s = rest
 	}
+
 	return append(values, s), true
 }
 
@@ -190,10 +201,12 @@ func newPattern(verb *regexp.Regexp, english, zh string) pattern {
 		}
 		p.order = append(p.order, i)
 	}
+
 	for i, part := range p.parts {
 		p.parts[i] = strings.ReplaceAll(part, "%%", "%")
 		p.known += len(p.parts[i])
 	}
+
 	for i, part := range p.zh {
 		p.zh[i] = strings.ReplaceAll(part, "%%", "%")
 	}

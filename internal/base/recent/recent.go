@@ -46,11 +46,13 @@ func (m *Map[K, V]) Has(k K) bool { _, ok := m.Get(k); return ok }
 func (m *Map[K, V]) Put(k K, v V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if e := m.at[k]; e != nil {
 		m.entry(e).value = v
 		m.order.MoveToFront(e)
 		return
 	}
+
 	m.at[k] = m.order.PushFront(&entry[K, V]{k, v})
 	if len(m.at) > m.most {
 		last := m.order.Back()

@@ -22,6 +22,7 @@ func (b *Box) openBwrap(ctx context.Context) error {
 	if err != nil || !filepath.IsAbs(program) {
 		return errors.New("bubblewrap is not installed: install the package \"bubblewrap\", or set tools.exec.sandbox to \"auto\"")
 	}
+
 	abi := landlockABI()
 	level := Level{
 		Mode: Bwrap, LandlockABI: abi, Seccomp: filter(NetHost, false, true) != nil,
@@ -34,10 +35,12 @@ func (b *Box) openBwrap(ctx context.Context) error {
 	if !level.Seccomp {
 		level.Missing = append(level.Missing, "seccomp (not for this processor)")
 	}
+
 	b.means, b.level = means{bwrap: program}, level
 	if err = b.try(ctx); err == nil {
 		return nil
 	}
+
 	b.level.NetNS = false
 	b.level.Missing = append(b.level.Missing, "network namespaces ("+err.Error()+")")
 	if err := b.try(ctx); err != nil {
@@ -60,10 +63,12 @@ func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private string) (done func(), er
 	if p.Inner = true; p.Profile.Network != NetHost && b.level.NetNS {
 		args, p.OwnNet = append(args, "--unshare-net"), true
 	}
+
 	w := bwrapWords{args: args, private: private, cmd: cmd}
 	if err := w.describe(p); err != nil {
 		return w.close, err
 	}
+
 	args = w.args
 	self := b.o.Self
 	if self == runningProgram { // bubblewrap is another process
@@ -71,11 +76,13 @@ func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private string) (done func(), er
 			return w.close, err
 		}
 	}
+
 	args = append(args, "--ro-bind", self, innerName)
 	if p.Profile.Network == NetProxy {
 		args = append(args, "--bind", p.Profile.ProxySocket, innerProxy)
 		p.Profile.ProxySocket = innerProxy
 	}
+
 	args = append(args, "--remount-ro", "/", "--", innerName, nextDescriptor(cmd), cmd.Path)
 	cmd.Path, cmd.Args = b.means.bwrap, append(args, cmd.Args...)
 	return w.close, nil
@@ -132,6 +139,7 @@ func (w *bwrapWords) describe(p *plan) error {
 				return err
 			}
 			w.copy(file, e.at)
+
 		case folder:
 			w.add("--dir", e.at)
 		case processes:
@@ -139,6 +147,7 @@ func (w *bwrapWords) describe(p *plan) error {
 			if p.ABI == 0 { // else its rules let no user write there, not even root, who owns it
 				w.add("--remount-ro", e.at)
 			}
+
 		case hideFile:
 			if hidden == "" {
 				hidden = filepath.Join(w.private, "hidden")
@@ -147,11 +156,13 @@ func (w *bwrapWords) describe(p *plan) error {
 				}
 			}
 			w.add("--ro-bind", hidden, e.at)
+
 		case hideDir:
 			w.add("--perms", "0000", "--tmpfs", e.at, "--remount-ro", e.at)
 		case bindDevice, terminals, memory: // part of its own /dev
 		}
 	}
+
 	return nil
 }
 
@@ -161,6 +172,7 @@ func (w *bwrapWords) copySetting(e place) bool {
 	if e.isDir || e.at != e.source || !slices.Contains(etcPaths(), e.at) {
 		return false
 	}
+
 	file, err := os.OpenFile(e.source, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
@@ -169,6 +181,7 @@ func (w *bwrapWords) copySetting(e place) bool {
 		_ = file.Close()
 		return false
 	}
+
 	w.copy(file, e.at)
 	return true
 }
@@ -179,6 +192,7 @@ func textFile(content string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	_, err = w.WriteString(content)
 	if err = errors.Join(err, w.Close()); err != nil {
 		_ = r.Close()

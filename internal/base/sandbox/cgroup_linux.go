@@ -30,11 +30,13 @@ func delegatedGroup() string {
 	if err != nil {
 		return ""
 	}
+
 	for line := range strings.Lines(string(data)) {
 		path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/")
 		if !ok || path == "" {
 			continue
 		}
+
 		dir := filepath.Join("/sys/fs/cgroup", path)
 		if filepath.Base(dir) == ownGroup && delegated(filepath.Dir(dir)) { // taken before, by another box
 			return filepath.Dir(dir)
@@ -44,6 +46,7 @@ func delegatedGroup() string {
 		}
 		return ""
 	}
+
 	return ""
 }
 
@@ -70,15 +73,18 @@ func prepareGroup(dir string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, c := range []string{"pids", "memory"} {
 		if !slices.Contains(strings.Fields(string(have)), c) {
 			return errors.New("no control of " + c)
 		}
 	}
+
 	pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return err
 	}
+
 	if f := strings.Fields(string(pids)); len(f) > 1 || len(f) == 1 && f[0] != strconv.Itoa(os.Getpid()) {
 		return errors.New("other processes share the group")
 	} else if len(f) == 1 {
@@ -90,6 +96,7 @@ func prepareGroup(dir string) error {
 			return err
 		}
 	}
+
 	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+pids +memory"), 0o644) //nolint:gosec // exists
 }
 
@@ -100,6 +107,7 @@ func intoGroup(cmd *exec.Cmd, dir string, l Limits) (func(), error) {
 	if err := os.Mkdir(group, 0o750); err != nil {
 		return nil, fmt.Errorf("control group: %w", err)
 	}
+
 	remove := func() {
 		_ = os.WriteFile(filepath.Join(group, "cgroup.kill"), []byte("1"), 0o644) //nolint:gosec // exists
 		for range 50 {                                                            // it is empty when the last process is gone
@@ -116,14 +124,17 @@ func intoGroup(cmd *exec.Cmd, dir string, l Limits) (func(), error) {
 			return nil, fmt.Errorf("control group: %w", err)
 		}
 	}
+
 	fd, err := unix.Open(group, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		remove()
 		return nil, fmt.Errorf("control group: %w", err)
 	}
+
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
+
 	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, fd
 	return func() { _ = unix.Close(fd); remove() }, nil
 }

@@ -25,6 +25,7 @@ func perform(steps []step) (failed int, errno syscall.Errno) {
 		if first == saved {
 			first = result
 		}
+
 		r, _, e := syscall.RawSyscall6(s.nr, first, s.args[1], s.args[2], s.args[3], s.args[4], s.args[5])
 		switch {
 		case e == 0:
@@ -37,6 +38,7 @@ func perform(steps []step) (failed int, errno syscall.Errno) {
 			return i, e
 		}
 	}
+
 	return -1, 0
 }
 
@@ -91,6 +93,7 @@ func (l *launch) child() {
 	if i, e := perform(l.setup); e != 0 {
 		l.fail(scriptSetup, i, e)
 	}
+
 	pid, _, e := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if e != 0 {
 		l.fail(scriptLeave, -1, e)
@@ -101,10 +104,12 @@ func (l *launch) child() {
 	if i, e := perform(l.leave); e != 0 {
 		l.fail(scriptLeave, i, e)
 	}
+
 	for l.freeze != nil {
 		l.listen()
 		reap(pid, syscall.WNOHANG)
 	}
+
 	for {
 		reap(pid, 0)
 	}
@@ -158,17 +163,21 @@ func (l *launch) listen() {
 		var info [128]byte // struct signalfd_siginfo
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_READ, endedFD, uintptr(unsafe.Pointer(&info)), 128, 0, 0, 0)
 	}
+
 	if fds[0].revents == 0 {
 		return
 	}
+
 	var request byte
 	n, _, e := syscall.RawSyscall6(syscall.SYS_READ, controlFD, uintptr(unsafe.Pointer(&request)), 1, 0, 0, 0)
 	if e == syscall.EINTR {
 		return
 	}
+
 	if e != 0 || n == 0 {
 		exit(failureCode)
 	}
+
 	_, e = perform(l.freeze)
 	answer := byte(e) //nolint:gosec // an error number that remounting gives, all below 134
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_WRITE, controlFD, uintptr(unsafe.Pointer(&answer)), 1, 0, 0, 0)

@@ -60,6 +60,7 @@ func (p *plan) certPlaces() []place {
 	if p.Profile.Network != NetProxy || p.Profile.ProxyCerts == "" {
 		return nil
 	}
+
 	source := p.Profile.ProxyCerts
 	out := []place{{at: innerCerts, kind: bindRead, source: source}}
 	shown := slices.Concat(systemPaths(), etcPaths())
@@ -80,6 +81,7 @@ func (p *plan) certPlaces() []place {
 			replace(name) // it is not a link inside
 		}
 	}
+
 	return out
 }
 
@@ -89,11 +91,13 @@ func (p *plan) network(out *routine, send int) {
 	if p.Spaces&unix.CLONE_NEWNET == 0 {
 		return
 	}
+
 	request := struct {
 		name  [unix.IFNAMSIZ]byte
 		flags uint16
 		_     [22]byte
 	}{flags: unix.IFF_UP | unix.IFF_RUNNING}
+
 	copy(request.name[:], "lo")
 	s := &out.setup
 	s.add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).save = true
@@ -102,6 +106,7 @@ func (p *plan) network(out *routine, send int) {
 	if p.Profile.Network != NetProxy {
 		return
 	}
+
 	address := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: inOrder(proxyPort), Addr: [4]byte{127, 0, 0, 1}}
 	s.add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0).save = true
 	s.add("bind", "the proxy port", unix.SYS_BIND, saved, hold(out, address), unsafe.Sizeof(address))
@@ -135,20 +140,24 @@ func forwardFrom(from int, socket string) error {
 	if err != nil || n == 0 {
 		return errors.New("no listener for the proxy was made")
 	}
+
 	messages, err := unix.ParseSocketControlMessage(control[:cn])
 	if err != nil || len(messages) == 0 {
 		return errors.New("no listener for the proxy came over")
 	}
+
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) == 0 {
 		return errors.New("no listener for the proxy came over")
 	}
+
 	file := os.NewFile(uintptr(fds[0]), "listener")
 	defer func() { _ = file.Close() }()
 	l, err := net.FileListener(file)
 	if err != nil {
 		return err
 	}
+
 	go forward(l, socket)
 	return nil
 }
@@ -178,6 +187,7 @@ func forward(l net.Listener, socket string) {
 		if err != nil {
 			return
 		}
+
 		go func() {
 			defer func() { <-slots }()
 			carry(in, socket)
@@ -192,6 +202,7 @@ func carry(in net.Conn, socket string) {
 	if err != nil {
 		return
 	}
+
 	defer func() { _ = out.Close() }()
 	done := make(chan struct{})
 	go func() {
@@ -199,6 +210,7 @@ func carry(in net.Conn, socket string) {
 		_, _ = io.Copy(out, in)
 		halfClose(out)
 	}()
+
 	_, _ = io.Copy(in, out)
 	halfClose(in)
 	<-done

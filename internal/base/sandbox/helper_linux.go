@@ -34,11 +34,13 @@ func helpInstead(args []string) (handled bool) {
 	if len(args) < 3 || args[0] != helperName && args[0] != innerName {
 		return false
 	}
+
 	code, err := serve(args)
 	if err != nil {
 		_, _ = os.Stderr.WriteString("sandbox: " + err.Error() + "\n")
 		code = failureCode
 	}
+
 	syscall.Exit(code) // os.Exit waits a second in a program that has the race detector
 	return true
 }
@@ -66,11 +68,13 @@ func serve(args []string) (code int, err error) {
 	if err := unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return 0, fmt.Errorf("close files: %w", err)
 	}
+
 	_ = unix.SetNonblock(fd, true) // so that waiting costs no thread
 	h := &helper{lifeline: os.NewFile(uintptr(fd), "plan")}
 	if h.plan, err = decodePlan(h.lifeline); err != nil {
 		return 0, err
 	}
+
 	signals := catch()
 	if err := h.start(args[2], args[3:]); err != nil {
 		return 0, err
@@ -85,6 +89,7 @@ func (h *helper) start(path string, argv []string) error {
 	if err := unix.Pipe2(reports[:], unix.O_CLOEXEC); err != nil {
 		return fmt.Errorf("pipe: %w", err)
 	}
+
 	h.reports = reports[0]
 	send := 0
 	if h.Profile.Network == NetProxy && !h.Inner {
@@ -94,19 +99,23 @@ func (h *helper) start(path string, argv []string) error {
 		}
 		h.receive, send = pair[0], pair[1]
 	}
+
 	if h.Profile.Network == NetProxy && h.Inner {
 		if err := forwardInner(h.Profile.ProxySocket); err != nil {
 			return err
 		}
 	}
+
 	env := os.Environ()[h.DropEnv:]
 	h.routine = h.plan.routine(send)
 	if err := h.routine.become(path, argv, env, h.Trial); err != nil {
 		return err
 	}
+
 	if h.Spaces == 0 {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	}
+
 	r := h.routine
 	l := launch{
 		spaces: h.Spaces, setup: r.setup.steps, leave: r.leave.steps, run: r.run.steps, freeze: r.freeze.steps, report: reports[1],
@@ -116,6 +125,7 @@ func (h *helper) start(path string, argv []string) error {
 	if errno != 0 {
 		return fmt.Errorf("new namespaces: %w", errno)
 	}
+
 	h.pid = int(pid)
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	_ = unix.Close(reports[1])
@@ -134,14 +144,17 @@ func (r *routine) become(path string, argv, env []string, trial bool) error {
 		r.run.add("end", "the trial", unix.SYS_EXIT_GROUP, 0)
 		return nil
 	}
+
 	args, err := syscall.SlicePtrFromStrings(argv)
 	if err != nil {
 		return err
 	}
+
 	variables, err := syscall.SlicePtrFromStrings(env)
 	if err != nil {
 		return err
 	}
+
 	r.held = append(r.held, args, variables)
 	r.run.add("run", path, unix.SYS_EXECVE, path, unsafe.Pointer(&args[0]), unsafe.Pointer(&variables[0]))
 	return nil
@@ -159,10 +172,12 @@ func (h *helper) attend(signals <-chan os.Signal) (int, error) {
 	if err := h.started(); err != nil {
 		return 0, err
 	}
+
 	go h.pass(signals)
 	if h.most > 0 {
 		go h.watch()
 	}
+
 	code, err := wait(h.pid)
 	if h.Spaces == 0 && !h.Inner {
 		killOrphans()
@@ -189,15 +204,18 @@ func (h *helper) started() error {
 	if h.receive > 0 {
 		err = forwardFrom(h.receive, h.Profile.ProxySocket)
 	}
+
 	var said complaint
 	if readAll(h.reports, unsafe.Slice((*byte)(unsafe.Pointer(&said)), unsafe.Sizeof(said))) {
 		err = h.routine.explain(said)
 	}
+
 	if err != nil {
 		_ = unix.Kill(h.pid, unix.SIGKILL)
 		_, _ = wait(h.pid)
 		return err
 	}
+
 	letGoOfStreams()
 	return nil
 }
@@ -239,6 +257,7 @@ func (h *helper) pass(signals <-chan os.Signal) {
 		if !ok || s != unix.SIGTERM && s != unix.SIGHUP {
 			continue
 		}
+
 		to := h.pid
 		if h.Spaces != 0 {
 			to = firstChild(h.pid)

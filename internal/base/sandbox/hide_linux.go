@@ -22,6 +22,7 @@ func (b *Box) openHide(ctx context.Context) error {
 	if os.Geteuid() == 0 {
 		ways = append([]means{{spaces: spaces}}, ways...)
 	}
+
 	var first error
 	for _, m := range ways {
 		b.means, b.level = m, m.level(0)
@@ -30,10 +31,12 @@ func (b *Box) openHide(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+
 		if first == nil {
 			first = err
 		}
 	}
+
 	return fmt.Errorf("commands cannot be kept from nanobot's own data here, because there are no mount namespaces: %w", first)
 }
 
@@ -48,6 +51,7 @@ func (p *plan) hideLayout() []place {
 		if err != nil {
 			continue
 		}
+
 		for _, at := range append([]string{dir}, otherNames(dir)...) {
 			if !st.IsDir() {
 				out = append(out, place{at: at, kind: hideFile})
@@ -57,6 +61,7 @@ func (p *plan) hideLayout() []place {
 			covers = append(covers, at)
 		}
 	}
+
 	hole := func(at string, k kind) {
 		st, err := os.Stat(at)
 		inside := slices.ContainsFunc(covers, func(c string) bool { return at != c && within(at, c) })
@@ -64,13 +69,16 @@ func (p *plan) hideLayout() []place {
 			out = append(out, place{at: at, kind: k, source: at, isDir: st.IsDir(), exact: p.exact(at)})
 		}
 	}
+
 	hole(p.Profile.Workspace, bindWrite)
 	for _, at := range p.Profile.ReadWrite {
 		hole(at, bindWrite)
 	}
+
 	for _, at := range p.Profile.ReadOnly {
 		hole(at, bindRead)
 	}
+
 	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.at, b.at) })
 	// What is covered with the folder around it does not need a cover of its
 	// own, unless it is inside of something that was opened again.
@@ -119,9 +127,11 @@ func (p *plan) buildHide(out *routine) {
 			p.makePlace(b, root, e)
 		}
 	}
+
 	for _, c := range covers {
 		b.setAttr(root+c, unix.MOUNT_ATTR_RDONLY, false)
 	}
+
 	if !p.NoProc {
 		s.add("mount", "/proc", unix.SYS_MOUNT, "proc", root+"/proc", "proc", plainMount|unix.MS_NOEXEC, nil)
 	}
@@ -129,6 +139,7 @@ func (p *plan) buildHide(out *routine) {
 		b.setAttr(root+"/proc", unix.MOUNT_ATTR_RDONLY, false)
 		b.setAttr(root+"/sys", unix.MOUNT_ATTR_RDONLY, true)
 	}
+
 	s.add("enter", "the new root", unix.SYS_CHDIR, root)
 	s.add("change", "the root", unix.SYS_PIVOT_ROOT, ".", ".")
 	s.add("leave", "the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
@@ -157,9 +168,11 @@ func dropMost(out *routine, s *script) {
 		}
 		s.add("bound", "rights", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0).fine = unix.EPERM
 	}
+
 	for i := range keep {
 		keep[i].Permitted = keep[i].Effective
 	}
+
 	header := hold(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
 	// Rights that a container never had cannot be kept; then none are.
 	s.add("keep", "some rights", unix.SYS_CAPSET, header, hold(out, keep)).fine = unix.EPERM
@@ -174,6 +187,7 @@ func mountList() []mountOf {
 	if err != nil {
 		return nil
 	}
+
 	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var out []mountOf
 	for line := range strings.Lines(string(data)) {
@@ -193,27 +207,33 @@ func otherNames(dir string) []string {
 			own = m
 		}
 	}
+
 	if own.at == "" {
 		return nil
 	}
+
 	rel, err := filepath.Rel(own.at, dir)
 	if err != nil {
 		return nil
 	}
+
 	inside := filepath.Join(own.root, rel)
 	var out []string
 	for _, m := range mounts {
 		if m.device != own.device || m == own || !within(inside, m.root) {
 			continue
 		}
+
 		rel, err := filepath.Rel(m.root, inside)
 		if err != nil {
 			continue
 		}
+
 		if at := filepath.Join(m.at, rel); at != dir && sameFile(at, dir) {
 			out = append(out, at)
 		}
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -51,16 +51,19 @@ func newRules(out *routine, abi int, noTCP bool) *rules {
 	if abi >= 5 {
 		attr.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	}
+
 	if abi >= 4 {
 		size = unsafe.Offsetof(attr.Scoped)
 		if noTCP {
 			attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 		}
 	}
+
 	if abi >= scopedLandlock {
 		size = unsafe.Offsetof(attr.Scoped) + unsafe.Sizeof(attr.Scoped)
 		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 	}
+
 	s := &out.run
 	s.add("make", "Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, hold(out, attr), size, 0).save = true
 	s.add("keep", "Landlock rules", unix.SYS_DUP3, saved, rulesFD, unix.O_CLOEXEC)
@@ -77,6 +80,7 @@ func (r *rules) grant(path string, access uint64, exact bool) {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() {
 		access &= accessFile
 	}
+
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: access & r.handled, Parent_fd: passFD}
 	s := &r.out.run
 	var open *step
@@ -85,6 +89,7 @@ func (r *rules) grant(path string, access uint64, exact bool) {
 	} else {
 		open = s.add("open", path, unix.SYS_OPENAT, atCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	}
+
 	open.save = true
 	open.lax = true
 	open.skip = 3

@@ -16,6 +16,7 @@ func (p *plan) limits(out *routine) {
 		if value < 0 {
 			return
 		}
+
 		limit := unix.Rlimit{Cur: uint64(value), Max: uint64(value)}
 		var old unix.Rlimit
 		if unix.Getrlimit(resource, &old) == nil && old.Max < limit.Max {
@@ -24,11 +25,13 @@ func (p *plan) limits(out *routine) {
 		}
 		out.run.add("limit", name, unix.SYS_PRLIMIT64, 0, resource, hold(out, limit), 0)
 	}
+
 	set("core dumps", unix.RLIMIT_CORE, 0)
 	set("memory", unix.RLIMIT_DATA, l.Memory)
 	set("file size", unix.RLIMIT_FSIZE, l.FileSize)
 	set("open files", unix.RLIMIT_NOFILE, l.Files)
 	set("processor time", unix.RLIMIT_CPU, l.CPU)
+
 	if n := l.Processes; n > 0 && !p.PIDMax {
 		if p.Spaces&unix.CLONE_NEWUSER == 0 && !p.Inner {
 			n += tasks() // the kernel counts all processes of the user
@@ -43,10 +46,12 @@ func tasks() int64 {
 	if err != nil {
 		return 4096
 	}
+
 	f := strings.Fields(string(data))
 	if len(f) < 4 {
 		return 4096
 	}
+
 	_, total, _ := strings.Cut(f[3], "/")
 	n, err := strconv.ParseInt(total, 10, 64)
 	if err != nil {

@@ -57,6 +57,7 @@ func (p *plan) encode() ([]byte, error) {
 		}
 		return string(wide)
 	})
+
 	data, err := json.Marshal(&c)
 	if len(data) > maxPlan {
 		return nil, errors.New("the profile names too many paths")
@@ -76,6 +77,7 @@ func decodePlan(from io.Reader) (*plan, error) {
 	if p.Version != planVersion {
 		return nil, errors.New("read the plan: the helper is of another version than the agent; restart the agent")
 	}
+
 	p.texts(func(s string) string {
 		narrow := make([]byte, 0, len(s))
 		for _, r := range s {
@@ -92,6 +94,7 @@ func (p *plan) texts(change func(string) string) {
 	for _, s := range []*string{&p.Command, &p.Dir, &p.Home, &p.Temp, &p.Console, &f.Workspace, &f.ProxySocket, &f.ProxyCerts} {
 		*s = change(*s)
 	}
+
 	for _, list := range []*[]string{&p.Links, &f.ReadOnly, &f.ReadWrite, &f.Protected} {
 		changed := make([]string, len(*list))
 		for i, s := range *list {
@@ -140,6 +143,7 @@ func etcPaths() []string {
 		localtime magic maven mime.types nsswitch.conf os-release pki/ca-trust pki/tls/cert.pem pki/tls/certs
 		pki/tls/openssl.cnf profile profile.d protocols resolv.conf services ssl/cert.pem ssl/certs ssl/openssl.cnf
 		static terminfo timezone`
+
 	var out []string
 	for name := range strings.FieldsSeq(list) {
 		out = append(out, "/etc/"+name)
@@ -159,6 +163,7 @@ func (p *plan) accounts() map[string]string {
 	if home == "" || strings.ContainsAny(home, ":\n") {
 		home = "/"
 	}
+
 	passwd, group := fmt.Sprintf("nanobot:x:%d:%d:nanobot:%s:/bin/sh\n", uid, gid, home), fmt.Sprintf("nanobot:x:%d:\n", gid)
 	if uid != nobody {
 		passwd += "nobody" + ":x:65534:65534:nobody:/:/usr/sbin/nologin\n"

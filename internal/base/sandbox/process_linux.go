@@ -20,6 +20,7 @@ func children(pid int) []int {
 	if err != nil {
 		return nil
 	}
+
 	var out []int
 	for _, t := range tasks {
 		data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + t.Name() + "/children")
@@ -32,6 +33,7 @@ func children(pid int) []int {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -46,6 +48,7 @@ func countBelow(pid, enough int) int {
 			return n
 		}
 	}
+
 	return n
 }
 

@@ -11,16 +11,19 @@ func removeAll(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return
 	}
+
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return
 	}
+
 	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
 			_ = root.Chmod(path, 0o700)
 		}
 		return nil
 	})
+
 	_ = root.Close()
 	_ = os.RemoveAll(dir)
 }

@@ -54,11 +54,13 @@ func (p *plan) lay() []place {
 			out = append(out, place{at: at, kind: k, source: source, isDir: st.IsDir(), exact: p.exact(source)})
 		}
 	}
+
 	system := func(name string, keepLink func(target string) bool) {
 		var st unix.Stat_t
 		if unix.Lstat(name, &st) != nil {
 			return
 		}
+
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFLNK:
 			if target, err := os.Readlink(name); err == nil && keepLink(target) {
@@ -73,12 +75,15 @@ func (p *plan) lay() []place {
 	for _, dir := range systemPaths() {
 		system(dir, func(string) bool { return true })
 	}
+
 	for _, name := range etcPaths() {
 		system(name, func(target string) bool { return intoUsr(name, target) }) // cheaper than a mount
 	}
+
 	for at, content := range p.accounts() {
 		add(at, text, content)
 	}
+
 	add("/etc/mtab", link, "/proc/mounts")
 	if !p.NoProc {
 		add("/proc", processes, "")
@@ -86,12 +91,15 @@ func (p *plan) lay() []place {
 			add("/dev/"+name, link, "/proc/self/"+target)
 		}
 	}
+
 	for _, d := range devices() {
 		bind(d, d, bindDevice)
 	}
+
 	if p.Console != "" { // where programs find the name of their terminal, which is one of another set
 		bind("/dev/console", p.Console, bindDevice)
 	}
+
 	add("/dev/pts", terminals, "newinstance,ptmxmode=0666,mode=620")
 	add("/dev/ptmx", link, "pts/ptmx")
 	add("/dev/shm", memory, "mode=1777,size=64m")
@@ -101,13 +109,16 @@ func (p *plan) lay() []place {
 	for _, dir := range p.Profile.ReadWrite {
 		bind(dir, dir, bindWrite)
 	}
+
 	for _, dir := range p.Profile.ReadOnly {
 		bind(dir, dir, bindRead)
 	}
+
 	bind(p.Profile.Workspace, p.Profile.Workspace, bindWrite)
 	for pair := range slices.Chunk(p.Links, 2) {
 		add(pair[0], link, pair[1])
 	}
+
 	out = append(out, p.certPlaces()...)
 	for _, path := range p.hidden() {
 		if st, err := os.Stat(path); err == nil && st.IsDir() {
@@ -116,6 +127,7 @@ func (p *plan) lay() []place {
 			add(path, hideFile, "")
 		}
 	}
+
 	// Nothing is put behind a link: it would lead out of the unfinished root.
 	all := slices.Clone(out)
 	out = slices.DeleteFunc(out, func(l place) bool {
@@ -153,6 +165,7 @@ func (p *plan) buildRoot(out *routine) {
 		p.makePlace(b, root, e)
 		made[e.at] = true
 	}
+
 	s.add("enter", "the new root", unix.SYS_CHDIR, root)
 	s.add("change", "the root", unix.SYS_PIVOT_ROOT, ".", ".")
 	s.add("leave", "the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
@@ -182,11 +195,13 @@ func (p *plan) makePlace(b *rootBuilder, root string, e place) {
 		} else {
 			file()
 		}
+
 		if e.exact {
 			b.bindExactly(e, at)
 		} else {
 			s.add("bind", e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
 		}
+
 		switch e.kind {
 		case bindRead:
 			b.setAttr(at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
@@ -197,6 +212,7 @@ func (p *plan) makePlace(b *rootBuilder, root string, e place) {
 			// which are the machine's, cannot be changed.
 			b.setAttr(at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
 		}
+
 	case link:
 		s.add("link", e.at, unix.SYS_SYMLINKAT, e.source, atCWD, at).fine = unix.EEXIST
 	case text:
@@ -214,6 +230,7 @@ func (p *plan) makePlace(b *rootBuilder, root string, e place) {
 			s.write(at+"/sys/kernel/pid_max", strconv.FormatInt(numbersOnce+n, 10), false)
 		}
 		b.setAttr(at, unix.MOUNT_ATTR_RDONLY, false)
+
 	case terminals:
 		directory()
 		s.add("mount", e.at, unix.SYS_MOUNT, "devpts", at, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, e.source)
@@ -259,6 +276,7 @@ func (b *rootBuilder) setAttr(at string, set uint64, deep bool) {
 	if deep {
 		flags = unix.AT_RECURSIVE
 	}
+
 	attr, ok := b.attrs[set]
 	if !ok {
 		attr = hold(b.out, unix.MountAttr{Attr_set: set})

@@ -17,17 +17,20 @@ func (p *plan) routine(send int) *routine {
 		s := &out.setup
 		s.add("die with", "the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))
 		raiseOOMScore(s)
+
 		if p.Spaces&unix.CLONE_NEWUSER != 0 {
 			s.write("/proc/self/setgroups", "deny", false)
 			s.write("/proc/self/uid_map", idMap(p.UID), false)
 			s.write("/proc/self/gid_map", idMap(p.GID), false)
 		}
+
 		if p.Hide {
 			p.buildHide(out)
 		} else {
 			p.buildRoot(out)
 			p.network(out, send)
 		}
+
 		s.add("be", "untouchable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
 		switch {
 		case p.Control > 0:
@@ -37,10 +40,12 @@ func (p *plan) routine(send int) *routine {
 		default:
 			dropRights(out, s)
 		}
+
 		if p.Control == 0 {
 			out.leave.add("close", "files", unix.SYS_CLOSE_RANGE, 0, ^uintptr(0)>>1, 0)
 		}
 	}
+
 	p.confine(out)
 	return out
 }
@@ -113,12 +118,14 @@ func (p *plan) confine(out *routine) {
 		s.add("die with", "the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))
 		raiseOOMScore(s)
 	}
+
 	if p.Console != "" {
 		// In a session of its own, so that Ctrl-C reaches neither the helper nor
 		// bubblewrap.
 		s.add("begin", "a session", unix.SYS_SETSID)
 		s.add("take", "the terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
 	}
+
 	if p.ABI > 0 {
 		p.rules(out)
 	}
@@ -128,12 +135,14 @@ func (p *plan) confine(out *routine) {
 	if p.ABI > 0 {
 		s.add("apply", "Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, rulesFD, 0)
 	}
+
 	p.limits(out)
 	// Many busy processes must not starve the agent. Who started with less
 	// priority than this may not raise it, and need not.
 	if !p.Hide {
 		s.add("lower", "the priority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 10).fine = unix.EACCES
 	}
+
 	p.applyFilter(out)
 	s.add("unblock", "signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, hold(out, uint64(0)), 0, 8)
 	s.add("enter", p.Dir, unix.SYS_CHDIR, p.Dir)
@@ -186,11 +195,13 @@ func (p *plan) rules(out *routine) {
 		}
 		private = []string{p.Temp}
 	}
+
 	// Through a socket that two commands see, one that ends could leave its open
 	// folders to one that has lost its write access.
 	for _, path := range shared {
 		r.grant(path, accessRead|accessWrite&^unix.LANDLOCK_ACCESS_FS_MAKE_SOCK, p.exact(path))
 	}
+
 	for _, path := range private {
 		access := uint64(accessRead | accessWrite)
 		if slices.ContainsFunc(shared, func(dir string) bool { return within(dir, path) }) { // what is allowed around it is allowed in it

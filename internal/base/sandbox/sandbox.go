@@ -175,6 +175,7 @@ func (l Level) String() string {
 	case Hide:
 		return "none: commands have all rights of the agent, except that nanobot's own data and other processes are hidden"
 	}
+
 	var parts []string
 	if l.Mode == Bwrap {
 		parts = append(parts, "bubblewrap")
@@ -185,6 +186,7 @@ func (l Level) String() string {
 	if l.Seccomp {
 		parts = append(parts, "seccomp")
 	}
+
 	var spaces []string
 	for _, s := range []struct {
 		have bool
@@ -194,12 +196,14 @@ func (l Level) String() string {
 			spaces = append(spaces, s.name)
 		}
 	}
+
 	if len(spaces) > 0 {
 		parts = append(parts, strings.Join(spaces, ", ")+" namespaces")
 	}
 	if l.Cgroup {
 		parts = append(parts, "cgroup")
 	}
+
 	text := string(l.Mode) + ": " + strings.Join(parts, "; ")
 	if len(l.Missing) > 0 {
 		text += "; missing: " + strings.Join(l.Missing, ", ")
@@ -237,6 +241,7 @@ func Open(ctx context.Context, o Options) (*Box, error) {
 	if o.TempDir == "" {
 		o.TempDir = os.TempDir()
 	}
+
 	b := &Box{o: o, level: Level{Mode: None}}
 	switch o.Mode {
 	case None:
@@ -245,9 +250,11 @@ func Open(ctx context.Context, o Options) (*Box, error) {
 	default:
 		return nil, fmt.Errorf("unknown sandbox %q: use auto, landlock, bwrap or none", o.Mode)
 	}
+
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
+
 	b.level.Freeze = b.canFreeze()
 	return b, nil
 }
@@ -271,6 +278,7 @@ func (b *Box) Wrap(cmd *exec.Cmd, p Profile) (cleanup func(), err error) {
 	if p, err = checked(cmd, p); err != nil {
 		return none, err
 	}
+
 	done, err := b.wrap(cmd, p)
 	if err != nil {
 		return none, err
@@ -297,9 +305,11 @@ func (b *Box) WrapFreezable(cmd *exec.Cmd, p Profile) (freeze func() error, clea
 		cleanup, err = b.Wrap(cmd, p)
 		return func() error { return errCannotFreeze }, cleanup, err
 	}
+
 	if p, err = checked(cmd, p); err == nil {
 		freeze, cleanup, err = b.wrapFreezable(cmd, p)
 	}
+
 	if err != nil {
 		return nil, func() {}, err
 	}
@@ -333,9 +343,11 @@ func (p Profile) clean() (Profile, error) {
 	default:
 		return p, fmt.Errorf("unknown network %q: use host, proxy or none", p.Network)
 	}
+
 	if !filepath.IsAbs(p.Workspace) || filepath.Clean(p.Workspace) == string(filepath.Separator) {
 		return p, fmt.Errorf("workspace %q: a confined command needs an absolute path other than the root", p.Workspace)
 	}
+
 	ws, err := filepath.EvalSymlinks(p.Workspace)
 	if err != nil {
 		return p, fmt.Errorf("workspace: %w", err)
@@ -343,12 +355,14 @@ func (p Profile) clean() (Profile, error) {
 	if p.Exact && ws != p.Workspace {
 		return p, fmt.Errorf("workspace %s: leads to another place now", p.Workspace)
 	}
+
 	p.links = nil
 	note := func(name, target string) {
 		if name = filepath.Clean(name); name != target {
 			p.links = append(p.links, name, target)
 		}
 	}
+
 	note(p.Workspace, ws)
 	given := filepath.Clean(p.Workspace)
 	p.Workspace = ws
@@ -362,6 +376,7 @@ func (p Profile) clean() (Profile, error) {
 		slices.Sort(out)
 		return slices.Compact(out)
 	}
+
 	inside := func(path string) bool { return within(path, ws) || within(path, given) }
 	further := func(path, target string) bool {
 		return !within(ws, target) && (!inside(path) || within(target, ws)) && (!p.Exact || target == path)
@@ -372,6 +387,7 @@ func (p Profile) clean() (Profile, error) {
 			note(path, target)
 		}
 	}
+
 	p.ReadOnly, p.ReadWrite = resolve(p.ReadOnly, further), resolve(p.ReadWrite, further)
 	p.Protected = resolve(p.Protected, func(_, target string) bool { return target != ws })
 	p.Limits = p.Limits.withDefaults()

@@ -25,6 +25,7 @@ func (b *Box) open(ctx context.Context) error {
 	if err := exec.CommandContext(ctx, seatbelt, "-p", "(version 1)(allow default)", "/usr/bin/true").Run(); err != nil {
 		return fmt.Errorf("sandbox-exec does not work here (%w): set tools.exec.sandbox to \"none\" to run commands without a sandbox", err)
 	}
+
 	b.level = Level{Mode: b.o.Mode, Missing: []string{
 		"limits, namespaces and a system call filter, which macOS does not have", "network \"proxy\"",
 	}}
@@ -41,15 +42,18 @@ func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 	if p.Network == NetProxy {
 		return nil, errors.New("network \"proxy\" is not available on macOS: use \"none\"")
 	}
+
 	if b.o.Mode == Hide {
 		cmd.Args = append([]string{seatbelt, "-p", p.seatbeltHide(), cmd.Path}, cmd.Args[min(1, len(cmd.Args)):]...)
 		cmd.Path = seatbelt
 		return func() {}, nil
 	}
+
 	temp, err := os.MkdirTemp(b.o.TempDir, "nanobot-")
 	if err != nil {
 		return nil, fmt.Errorf("private directory: %w", err)
 	}
+
 	cmd.Env = append(slices.Clip(cmd.Env), "TMPDIR="+temp)
 	if !slices.ContainsFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }) {
 		home := filepath.Join(temp, privateHome)
@@ -58,6 +62,7 @@ func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 		}
 		cmd.Env = append(cmd.Env, "HOME="+home)
 	}
+
 	cmd.Args = append([]string{seatbelt, "-p", p.seatbelt(temp), cmd.Path}, cmd.Args[min(1, len(cmd.Args)):]...)
 	cmd.Path = seatbelt
 	return func() { _ = os.RemoveAll(temp) }, nil
@@ -72,6 +77,7 @@ func (p Profile) seatbelt(temp string) string {
 			fmt.Fprintf(&b, "(%s (subpath %s))\n", action, quoted(path))
 		}
 	}
+
 	b.WriteString("(version 1)\n(deny default)\n(import \"system.sb\")\n(allow process-fork)\n(allow process-exec)\n" +
 		"(allow signal (target same-sandbox))\n(allow sysctl-read)\n(allow file-read-metadata)\n" +
 		"(allow file-read* file-write-data (literal \"/dev/null\") (literal \"/dev/zero\") (literal \"/dev/tty\"))\n")
@@ -79,11 +85,13 @@ func (p Profile) seatbelt(temp string) string {
 		"/private/etc/ssl", "/private/var/db/dyld", "/private/var/select")
 	rule("allow file-read*", p.ReadOnly...)
 	rule("allow file-read* file-write*", append([]string{p.Workspace, temp}, p.ReadWrite...)...)
+
 	for _, path := range p.ReadOnly {
 		if within(path, p.Workspace) {
 			rule("deny file-write*", path)
 		}
 	}
+
 	rule("deny file-read* file-write*", p.Protected...)
 	// The Keychain answers every program of the user.
 	b.WriteString("(deny mach-lookup (global-name \"com.apple.SecurityServer\") (global-name \"com.apple.securityd.xpc\"))\n")
@@ -102,12 +110,15 @@ func (p Profile) seatbeltHide() string {
 	for _, path := range p.Protected {
 		fmt.Fprintf(&b, "(deny file-read* file-write* (subpath %s))\n", quoted(path))
 	}
+
 	for _, path := range append([]string{p.Workspace}, p.ReadWrite...) {
 		fmt.Fprintf(&b, "(allow file-read* file-write* (subpath %s))\n", quoted(path))
 	}
+
 	for _, path := range p.ReadOnly {
 		fmt.Fprintf(&b, "(allow file-read* (subpath %s))\n", quoted(path))
 	}
+
 	for _, path := range p.Protected { // what is closed inside of what was opened
 		if within(path, p.Workspace) {
 			fmt.Fprintf(&b, "(deny file-read* file-write* (subpath %s))\n", quoted(path))

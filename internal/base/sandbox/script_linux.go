@@ -89,6 +89,7 @@ func (s *script) add(verb, object string, nr uintptr, args ...any) *step {
 			panic("sandbox: no system call takes such an argument")
 		}
 	}
+
 	s.steps = append(s.steps, st)
 	s.what = append(s.what, verb+" "+object)
 	return &s.steps[len(s.steps)-1]

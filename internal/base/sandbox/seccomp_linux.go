@@ -16,14 +16,17 @@ func filter(network Network, ownNet, ownFiles bool, guarded ...int) []unix.SockF
 	p.load(offArch)
 	p.unless(auditArch, unix.SECCOMP_RET_KILL_PROCESS)
 	p.load(offNumber)
+
 	if otherNumbers > 0 {
 		// Another way to write the same calls, with other numbers.
 		p.emit(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, otherNumbers, 0, 1)
 		p.ret(refuse(unix.ENOSYS))
 	}
+
 	for _, nr := range deniedCalls() {
 		p.when(nr, refuse(unix.EPERM))
 	}
+
 	// The flags of clone3 are in memory, where a filter cannot look; without it
 	// the C library uses clone.
 	p.when(unix.SYS_CLONE3, refuse(unix.ENOSYS))
@@ -32,12 +35,14 @@ func filter(network Network, ownNet, ownFiles bool, guarded ...int) []unix.SockF
 		p.emit(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, newSpaces, 0, 1)
 		p.ret(refuse(unix.EPERM))
 	})
+
 	p.block(unix.SYS_IOCTL, func(p *program) {
 		p.load(argument(1))
 		for _, cmd := range []uint32{unix.TIOCSTI, tiocLinux} { // typing into the terminal of the agent
 			p.when(cmd, refuse(unix.EPERM))
 		}
 	})
+
 	// Reserving space is not a write: no limit of the kernel holds for it. The C
 	// library writes instead. A hole gives space back (two bits, no others).
 	p.block(unix.SYS_FALLOCATE, func(p *program) {
@@ -45,6 +50,7 @@ func filter(network Network, ownNet, ownFiles bool, guarded ...int) []unix.SockF
 		p.when(unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, unix.SECCOMP_RET_ALLOW)
 		p.ret(refuse(unix.EOPNOTSUPP))
 	})
+
 	p.block(unix.SYS_SOCKET, func(p *program) { sockets(p, network, ownNet, ownFiles) })
 	if !ownFiles {
 		// A pair is fine, but a datagram socket of a pair can be sent elsewhere.
@@ -54,6 +60,7 @@ func filter(network Network, ownNet, ownFiles bool, guarded ...int) []unix.SockF
 			p.when(unix.SOCK_DGRAM, refuse(unix.EACCES))
 		})
 	}
+
 	signals(&p, guarded)
 	p.ret(unix.SECCOMP_RET_ALLOW)
 	return p
@@ -66,9 +73,11 @@ func signals(p *program, guarded []int) {
 	if len(guarded) == 0 {
 		return
 	}
+
 	for _, nr := range []uint32{unix.SYS_TKILL, unix.SYS_PIDFD_SEND_SIGNAL} {
 		p.when(nr, refuse(unix.EPERM))
 	}
+
 	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
 		p.block(nr, func(p *program) {
 			p.load(argument(0))
@@ -87,6 +96,7 @@ func sockets(p *program, network Network, ownNet, ownFiles bool) {
 	if ownFiles {
 		p.when(unix.AF_UNIX, unix.SECCOMP_RET_ALLOW)
 	}
+
 	if network == NetHost || ownNet {
 		p.when(unix.AF_INET, unix.SECCOMP_RET_ALLOW)
 		p.when(unix.AF_INET6, unix.SECCOMP_RET_ALLOW)
@@ -95,6 +105,7 @@ func sockets(p *program, network Network, ownNet, ownFiles bool) {
 		p.load(argument(2))
 		p.when(unix.NETLINK_ROUTE, unix.SECCOMP_RET_ALLOW)
 	}
+
 	p.ret(refuse(unix.EACCES))
 }
 

@@ -62,6 +62,7 @@ func (w Watch) Largest(n int) []string {
 			all = append(all, file{path, size})
 		}
 	})
+
 	slices.SortFunc(all, func(a, b file) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.path, b.path)) })
 	var out []string
 	for _, f := range all[:min(n, len(all))] {
@@ -98,6 +99,7 @@ func outermost(dirs []string) []string {
 			out = append(out, dir)
 		}
 	}
+
 	return out
 }
 

@@ -35,18 +35,22 @@ func (w Watch) Run(ctx context.Context) *OverError {
 	if w.Memory > 0 {
 		s.most, s.shared = s.machine()
 	}
+
 	s.disks(func(dir string, free uint64) { s.free[dir] = free })
 	tick := time.NewTimer(min(watchEvery, s.pace()))
 	defer tick.Stop()
+
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
+
 		if o := s.check(); o != nil {
 			return o
 		}
+
 		next := watchEvery
 		if s.near {
 			next = watchClose
@@ -94,15 +98,18 @@ func (s *watching) checkMemory() *OverError {
 	if s.Memory <= 0 {
 		return nil
 	}
+
 	available, shared := s.machine()
 	s.most, s.shared = max(s.most, available), min(s.shared, shared)
 	gone := s.most - available
 	if !s.near && gone < s.Memory/3 && time.Since(s.whole) < watchWhole {
 		return nil
 	}
+
 	s.whole = time.Now()
 	used := s.memory(shared - s.shared)
 	s.near = used > s.Memory/2
+
 	switch {
 	case used > s.Memory:
 		return &OverError{What: "memory", Used: used, Limit: s.Memory}
@@ -127,14 +134,17 @@ func field(data []byte, name string) int64 {
 	if i < 0 {
 		return 0
 	}
+
 	rest := data[i+len(name):]
 	if end := bytes.IndexByte(rest, '\n'); end >= 0 {
 		rest = rest[:end]
 	}
+
 	f := bytes.Fields(rest)
 	if len(f) == 0 {
 		return 0
 	}
+
 	n, _ := strconv.ParseInt(string(f[0]), 10, 64)
 	return n * kib
 }
@@ -152,12 +162,15 @@ func (s *watching) memory(grown int64) int64 {
 		own += field(data, "RssAnon:") + field(data, "VmSwap:")
 		shared += field(data, "RssShmem:")
 	}
+
 	if grown > s.Memory/16 {
 		inFiles, _ = openFiles(pids)
 	}
+
 	if own+shared+inFiles <= s.Memory {
 		return own + shared + inFiles
 	}
+
 	// What processes share was counted for each of them so far.
 	own, shared = 0, 0
 	for _, pid := range pids {
@@ -170,6 +183,7 @@ func (s *watching) memory(grown int64) int64 {
 			shared += field(data, "RssShmem:")
 		}
 	}
+
 	// A file in memory may be open and mapped; the machine as a whole tells
 	// which of both it is.
 	return own + min(shared+inFiles, max(grown, shared, inFiles))
@@ -186,6 +200,7 @@ func openFiles(pids []int) (inMemory, removed int64) {
 		if err != nil {
 			continue
 		}
+
 		names, _ := d.Readdirnames(-1)
 		_ = d.Close()
 		for _, name := range names {
@@ -193,10 +208,12 @@ func openFiles(pids []int) (inMemory, removed int64) {
 			if err != nil || !strings.HasSuffix(target, " (deleted)") {
 				continue
 			}
+
 			var st unix.Stat_t
 			if unix.Stat(dir+name, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || seen[id{st.Dev, st.Ino}] {
 				continue
 			}
+
 			seen[id{st.Dev, st.Ino}] = true
 			if strings.HasPrefix(target, "/memfd:") || strings.HasPrefix(target, "/dev/shm/") || strings.HasPrefix(target, "/SYSV") {
 				inMemory += st.Blocks * 512
@@ -205,6 +222,7 @@ func openFiles(pids []int) (inMemory, removed int64) {
 			}
 		}
 	}
+
 	return inMemory, removed
 }
 
@@ -230,19 +248,23 @@ func (s *watching) checkDisk() *OverError {
 			s.free[dir] = free
 			return
 		}
+
 		if began > free {
 			gone = max(gone, int64(began-free)) //nolint:gosec // a size
 			low = low || free < lowDisk
 		}
 	})
+
 	s.gone = gone
 	if gone < s.Disk/2 || gone-s.walked < s.Disk/16 && s.walked > 0 {
 		return nil
 	}
+
 	s.walked = gone
 	if s.Hold != nil {
 		defer s.Hold()()
 	}
+
 	used := s.Added()
 	switch {
 	case min(used, gone) > s.Disk:
@@ -273,6 +295,7 @@ func (w Watch) grown(fn func(path string, size int64)) {
 	if w.Dirs == nil {
 		return
 	}
+
 	type id struct{ dev, ino uint64 }
 	seen := map[id]bool{}
 	began := w.Began.Add(-time.Second) // clocks of file systems are coarse
@@ -281,16 +304,19 @@ func (w Watch) grown(fn func(path string, size int64)) {
 			if err != nil || !d.Type().IsRegular() {
 				return nil //nolint:nilerr // what cannot be read is not counted
 			}
+
 			var st unix.Stat_t
 			if unix.Lstat(path, &st) != nil || time.Unix(st.Ctim.Unix()).Before(began) {
 				return nil //nolint:nilerr // as above
 			}
+
 			if st.Nlink > 1 {
 				if seen[id{st.Dev, st.Ino}] {
 					return nil
 				}
 				seen[id{st.Dev, st.Ino}] = true
 			}
+
 			fn(path, st.Blocks*512)
 			return nil
 		})
@@ -303,6 +329,7 @@ func PrivateDirs(since time.Time) []string {
 	if err != nil {
 		return nil
 	}
+
 	var out []string
 	for _, dir := range list {
 		var st unix.Stat_t
@@ -311,5 +338,6 @@ func PrivateDirs(since time.Time) []string {
 			out = append(out, dir)
 		}
 	}
+
 	return out
 }

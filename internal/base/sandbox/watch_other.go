@@ -19,21 +19,25 @@ func (w Watch) Run(ctx context.Context) *OverError {
 	var walked int64
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
+
 		var gone int64
 		for dir, free := range w.freeNow() {
 			if was, ok := began[dir]; ok && was > free {
 				gone = max(gone, int64(was-free)) //nolint:gosec // a size
 			}
 		}
+
 		if gone < w.Disk/2 || walked > 0 && gone-walked < w.Disk/16 {
 			continue
 		}
+
 		walked = gone
 		if used := min(w.Added(), gone); used > w.Disk {
 			return &OverError{What: "disk space", Used: used, Limit: w.Disk}
@@ -47,6 +51,7 @@ func (w Watch) freeNow() map[string]uint64 {
 	if w.Disk <= 0 || w.Dirs == nil || w.Free == nil {
 		return out
 	}
+
 	for _, dir := range append(w.Dirs(), os.TempDir()) {
 		if free, ok := w.Free(dir); ok {
 			out[dir] = free
@@ -69,6 +74,7 @@ func (w Watch) grown(fn func(path string, size int64)) {
 	if w.Dirs == nil {
 		return
 	}
+
 	began := w.Began.Add(-2 * time.Second) // clocks of file systems are coarse
 	for _, dir := range outermost(w.Dirs()) {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not counted

@@ -34,12 +34,14 @@ func (b *Box) open(ctx context.Context) error {
 	if b.o.Self == "" {
 		b.o.Self = runningProgram
 	}
+
 	if b.o.Mode == Hide {
 		return b.openHide(ctx)
 	}
 	if err := b.choose(ctx); err != nil {
 		return err
 	}
+
 	if dir := delegatedGroup(); dir != "" && prepareGroup(dir) == nil {
 		b.means.group = dir
 		b.level.Cgroup = b.try(ctx) == nil
@@ -47,6 +49,7 @@ func (b *Box) open(ctx context.Context) error {
 			b.means.group = ""
 		}
 	}
+
 	return nil
 }
 
@@ -66,6 +69,7 @@ func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 	if abi < minLandlock {
 		return fmt.Errorf("the kernel has Landlock version %d and %d is needed (Linux 6.2): install bubblewrap and set tools.exec.sandbox to \"bwrap\"", abi, minLandlock)
 	}
+
 	var first error
 	for _, m := range ways {
 		b.means, b.level = m, m.level(abi)
@@ -76,13 +80,16 @@ func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 		if m.spaces == 0 || ctx.Err() != nil {
 			return fmt.Errorf("the sandbox cannot be set up: %w", err)
 		}
+
 		if first == nil {
 			first = err
 		}
 	}
+
 	if first != nil && b.means.spaces != ways[0].spaces {
 		b.level.Missing = append(b.level.Missing, "some namespaces ("+first.Error()+")")
 	}
+
 	if !b.level.PIDNS && abi < scopedLandlock {
 		if !b.level.Seccomp {
 			return fmt.Errorf("commands could send signals to the agent: there are no process namespaces (%w), and Landlock has version %d, where %d would be enough (Linux 6.12)",
@@ -90,6 +97,7 @@ func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 		}
 		b.level.Missing = append(b.level.Missing, "protection of your other processes from signals")
 	}
+
 	return nil
 }
 
@@ -101,6 +109,7 @@ func variants() []means {
 	if full.pidMax {
 		vary(means{spaces: full.spaces})
 	}
+
 	vary(means{spaces: full.spaces, noProc: true}) // inside most containers
 	vary(means{spaces: full.spaces &^ unix.CLONE_NEWNET})
 	if os.Geteuid() == 0 {
@@ -151,6 +160,7 @@ func (b *Box) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }()
 	cmd := exec.CommandContext(ctx, "/bin/true")
 	cmd.Dir, cmd.Env = dir, []string{}
@@ -158,10 +168,12 @@ func (b *Box) try(ctx context.Context) error {
 	if b.level.NetNS && b.o.Mode != Hide {
 		network = NetNone
 	}
+
 	cleanup, err := b.wrapTrial(cmd, Profile{Workspace: dir, Network: network, Limits: Limits{}.withDefaults()}, true)
 	if err != nil {
 		return err
 	}
+
 	defer cleanup()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -188,6 +200,7 @@ func (b *Box) wrapFreezable(cmd *exec.Cmd, p Profile) (freeze func() error, clea
 	if err != nil {
 		return nil, nil, fmt.Errorf("control socket: %w", err)
 	}
+
 	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
 	_ = theirs.Fd() // makes it blocking, for a process without a runtime
 	p.control = theirs
@@ -223,6 +236,7 @@ func askToFreeze(control *os.File) error {
 		if try > 0 {
 			<-time.After(freezePause)
 		}
+
 		err := control.SetDeadline(time.Now().Add(freezeWait))
 		answer := make([]byte, 1)
 		if err == nil {
@@ -231,9 +245,11 @@ func askToFreeze(control *os.File) error {
 		if err == nil {
 			_, err = io.ReadFull(control, answer)
 		}
+
 		if err != nil {
 			return fmt.Errorf("freeze the files of a command: %w", err)
 		}
+
 		switch e := unix.Errno(answer[0]); e {
 		case 0:
 			return nil
@@ -255,10 +271,12 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 	if p.Network == NetNone && !b.level.NetNS && !b.level.Seccomp {
 		return nil, errors.New("network \"none\" cannot be kept here: there are neither network namespaces nor a system call filter for this processor")
 	}
+
 	private, err := os.MkdirTemp(b.o.TempDir, "nanobot-")
 	if err != nil {
 		return nil, fmt.Errorf("private directory: %w", err)
 	}
+
 	var r, w *os.File
 	leave, done := func() {}, func() {}
 	cleanup := sync.OnceFunc(func() {
@@ -278,6 +296,7 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 	if r, w, err = os.Pipe(); err != nil {
 		return nil, err
 	}
+
 	temp := private
 	if b.means.bwrap != "" { // it needs a few files, too
 		temp = filepath.Join(private, "tmp")
@@ -285,14 +304,17 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 			return nil, fmt.Errorf("private directory: %w", err)
 		}
 	}
+
 	if err := os.Mkdir(filepath.Join(temp, privateHome), 0o700); err != nil {
 		return nil, fmt.Errorf("private home: %w", err)
 	}
+
 	pl := b.plan(cmd, p, temp)
 	pl.Trial = trial
 	if p.control != nil {
 		pl.Control = 4 + len(cmd.ExtraFiles) // after the pipe
 	}
+
 	if b.means.bwrap != "" {
 		if done, err = b.wrapBwrap(cmd, pl, private); err != nil {
 			return nil, err
@@ -301,19 +323,23 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 		cmd.Args = append([]string{helperName, nextDescriptor(cmd), cmd.Path}, cmd.Args...)
 		cmd.Path = b.o.Self
 	}
+
 	if !slices.ContainsFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "GOMAXPROCS=") }) {
 		cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // the helper waits, nothing else
 		pl.DropEnv = 1
 	}
+
 	if err := send(pl, w); err != nil {
 		return nil, err
 	}
+
 	if b.means.group != "" {
 		if leave, err = intoGroup(cmd, b.means.group, p.Limits); err != nil {
 			leave = func() {}
 			return nil, err
 		}
 	}
+
 	cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), r)
 	if p.control != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, p.control)
@@ -327,17 +353,20 @@ func send(p *plan, w *os.File) error {
 	if err != nil {
 		return err
 	}
+
 	if len(data) > pipeSize {
 		raw, err := w.SyscallConn()
 		if err != nil {
 			return err
 		}
+
 		var small error
 		err = raw.Control(func(fd uintptr) { _, small = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 2*len(data)) })
 		if err = errors.Join(err, small); err != nil {
 			return fmt.Errorf("the profile names too many paths: %w", err)
 		}
 	}
+
 	_, err = w.Write(data)
 	return err
 }
@@ -357,6 +386,7 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	if pl.Dir == "" {
 		pl.Dir = p.Workspace
 	}
+
 	if f, ok := cmd.Stdin.(*os.File); ok && strings.HasPrefix(f.Name(), "/dev/pts/") {
 		pl.Console = f.Name()
 		if cmd.SysProcAttr != nil { // the command takes it, not the helper
@@ -365,16 +395,20 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 			cmd.SysProcAttr = &attr
 		}
 	}
+
 	if p.Network == NetHost {
 		pl.Spaces &^= unix.CLONE_NEWNET
 	}
+
 	if b.o.Mode == Hide {
 		pl.Hide = true
 		return pl
 	}
+
 	if b.level.MountNS {
 		temp = "/tmp"
 	}
+
 	cmd.Env = append(slices.Clip(cmd.Env), "TMPDIR="+temp)
 	if p.Network == NetProxy {
 		cmd.Env = append(cmd.Env, proxyVariables()...)
@@ -382,11 +416,13 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 			cmd.Env = append(cmd.Env, certVariables()...)
 		}
 	}
+
 	for _, kv := range cmd.Env {
 		if v, ok := strings.CutPrefix(kv, "HOME="); ok {
 			pl.Home = v
 		}
 	}
+
 	if pl.Home == "" {
 		pl.Home = filepath.Join(temp, privateHome)
 		cmd.Env = append(cmd.Env, "HOME="+pl.Home)

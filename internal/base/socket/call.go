@@ -30,6 +30,7 @@ func (c *Conn) Call(ctx context.Context, id string, f Frame) (Frame, error) {
 	case <-ctx.Done():
 		return Frame{}, ctx.Err()
 	}
+
 	if err := c.Send(ctx, f); err != nil {
 		return Frame{}, err
 	}
@@ -44,6 +45,7 @@ func (c *Conn) Call(ctx context.Context, id string, f Frame) (Frame, error) {
 		default:
 			return Frame{}, c.lost()
 		}
+
 	case <-c.run.Done():
 		return Frame{}, c.lost()
 	case <-ctx.Done():
@@ -93,9 +95,11 @@ func (c *Conn) answer(id string, f Frame) bool {
 func (c *Conn) Heartbeat(ctx context.Context, first, every time.Duration, send func(ctx context.Context) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if c.life.Err() != nil {
 		return
 	}
+
 	c.stop()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = cancel

@@ -105,6 +105,7 @@ func (c *Conn) dial(ctx context.Context) error {
 	if below.RoundTripper == nil {
 		below.RoundTripper = http.DefaultTransport
 	}
+
 	h := *c.o.Client
 	h.Timeout, h.Transport = 0, below
 	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -119,6 +120,7 @@ func (c *Conn) dial(ctx context.Context) error {
 	if err != nil {
 		return dialError(t, res, err)
 	}
+
 	conn.SetReadLimit(c.o.MaxFrame)
 	c.ws = conn
 	c.wire = below.wire
@@ -130,6 +132,7 @@ func (c *Conn) open(ctx context.Context) error {
 	if c.o.Open == nil {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	err := c.o.Open(ctx, c)
@@ -154,11 +157,13 @@ func (c *Conn) leave() {
 	c.mu.Lock() // no heartbeat begins from here on
 	c.cut(ErrLost)
 	c.mu.Unlock()
+
 	if c.run.Err() != nil {
 		late := time.AfterFunc(closeTime, func() { _ = c.wire.Close() })
 		_ = c.ws.Close(ws.StatusNormalClosure, "")
 		late.Stop()
 	}
+
 	_ = c.wire.Close()
 	_ = c.ws.CloseNow()
 	c.jobs.Wait()
@@ -182,10 +187,12 @@ func (c *Conn) read() {
 		c.watch.Reset(c.o.Silence)
 		f, err := c.readFrame(ctx)
 		c.watch.Stop()
+
 		if err != nil {
 			c.fail(readError(err, c.hide))
 			return
 		}
+
 		if c.run.Err() == nil { // else only the goodbye matters
 			c.dispatch(f)
 		}
@@ -212,6 +219,7 @@ func (c *Conn) dispatch(f Frame) {
 			return
 		}
 	}
+
 	for ended := false; !c.push(f, ended); {
 		select {
 		case <-c.room:
@@ -219,6 +227,7 @@ func (c *Conn) dispatch(f Frame) {
 			ended = true
 		}
 	}
+
 	signal(c.arrived)
 }
 
@@ -228,14 +237,17 @@ func (c *Conn) dispatch(f Frame) {
 func (c *Conn) push(f Frame, force bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	most := c.o.Backlog
 	if len(c.calls) > 0 {
 		most += c.o.MaxFrame
 	}
+
 	cost := int64(len(f.Data)) + frameCost
 	if !force && len(c.backlog) > 0 && c.bytes+cost > most {
 		return false
 	}
+
 	c.backlog = append(c.backlog, f)
 	c.bytes += cost
 	return true
@@ -244,9 +256,11 @@ func (c *Conn) push(f Frame, force bool) bool {
 func (c *Conn) pop() (f Frame, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if len(c.backlog) == 0 {
 		return Frame{}, false
 	}
+
 	f, c.backlog[0] = c.backlog[0], Frame{}
 	c.backlog = c.backlog[1:]
 	c.bytes -= int64(len(f.Data)) + frameCost
@@ -284,6 +298,7 @@ func (c *Conn) Send(ctx context.Context, f Frame) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	select {
 	case err := <-w.done:
 		return err
@@ -315,6 +330,7 @@ func (c *Conn) writeFrame(f Frame) error {
 	if f.Binary {
 		kind = ws.MessageBinary
 	}
+
 	if err := c.ws.Write(ctx, kind, f.Data); err != nil {
 		c.fail(fmt.Errorf("write to the server: %w", err))
 		return c.lost()

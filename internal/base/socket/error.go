@@ -73,6 +73,7 @@ func readError(err error, hide *strings.Replacer) error {
 	if e, ok := errors.AsType[ws.CloseError](err); ok {
 		return &CloseError{Code: int(e.Code), Reason: hide.Replace(e.Reason)}
 	}
+
 	switch {
 	case errors.Is(err, ws.ErrMessageTooBig):
 		return errTooLarge
@@ -88,6 +89,7 @@ func dialError(t Target, res *http.Response, err error) error {
 	if parseErr != nil {
 		return errors.New("the address to connect to is not a URL")
 	}
+
 	if res != nil && res.StatusCode != http.StatusSwitchingProtocols {
 		refused := &StatusError{Host: u.Host, Code: res.StatusCode, Header: res.Header}
 		if n, _ := strconv.Atoi(res.Header.Get("Retry-After")); n > 0 {
@@ -113,6 +115,7 @@ func (t Target) redactor() *strings.Replacer {
 			list = append(list, values...)
 		}
 	}
+
 	for _, values := range t.Header {
 		list = append(list, values...)
 	}

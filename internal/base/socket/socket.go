@@ -105,9 +105,11 @@ func Run(ctx context.Context, o Options) error {
 		if v != nil && v.fatal {
 			return v.err
 		}
+
 		if lasted >= healthyAfter {
 			tries = 1
 		}
+
 		if wait.For(ctx, pause(tries, set.MaxPause, v)) != nil {
 			return nil //nolint:nilerr // the end of ctx is not an error
 		}
@@ -120,6 +122,7 @@ func session(ctx context.Context, o *Options) (lasted time.Duration, err error) 
 	if err != nil {
 		return 0, err
 	}
+
 	defer c.leave()
 
 	if err := c.open(ctx); err != nil {
@@ -135,6 +138,7 @@ func session(ctx context.Context, o *Options) (lasted time.Duration, err error) 
 		if err == nil {
 			err = o.Receive(ctx, c, f)
 		}
+
 		if err != nil {
 			return time.Since(began), err
 		}

@@ -45,6 +45,7 @@ func (c *Cursor) Inspect(ctx context.Context, l Log) (Info, Change, error) {
 	if info.ID != c.ID || info.Size <= c.At {
 		return info, Another, nil
 	}
+
 	ok, err := c.holds(l)
 	if err != nil || !ok {
 		return info, Another, err
@@ -67,10 +68,12 @@ func (c *Cursor) Resume(ctx context.Context, l Log) (Info, Change, error) {
 	if err != nil {
 		return info, Another, err
 	}
+
 	ok, err := info.Size >= c.At, error(nil)
 	if ok {
 		ok, err = c.holds(l)
 	}
+
 	switch {
 	case err != nil || !ok:
 		return info, Another, err

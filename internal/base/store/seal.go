@@ -55,15 +55,18 @@ func SplitSealed(line []byte) (first []byte, next int) {
 		if i < 0 {
 			return nil, 0
 		}
+
 		at += i
 		last := at + sealEnd
 		if last > len(line) {
 			return nil, 0
 		}
+
 		body, sealed, ok := Unseal(line[:last])
 		if !sealed || !ok {
 			continue
 		}
+
 		next = len(line) + 1 // the newline
 		if i := bytes.Index(line[last:], []byte(`{"`)); i >= 0 {
 			next = last + i

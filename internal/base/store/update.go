@@ -21,6 +21,7 @@ func Update(ctx context.Context, s Store, name string, change func(old []byte) (
 		if err != nil {
 			return err
 		}
+
 		data, err := change(old)
 		if err != nil || data == nil {
 			return err
@@ -59,6 +60,7 @@ func WaitLock(ctx context.Context, s Store, name string, timeout time.Duration) 
 		if cause := jitter(ctx, pause); cause != nil {
 			return nil, errors.Join(cause, err)
 		}
+
 		waited += pause
 		pause = min(2*pause, 20*time.Millisecond)
 	}
@@ -69,10 +71,12 @@ func Holder(ctx context.Context, s Store, name string) (pid int, held bool) {
 	if i, err := s.Stat(ctx, name); err != nil || !i.Exists() {
 		return 0, false
 	}
+
 	release, err := s.Lock(ctx, name)
 	if by, locked := errors.AsType[*LockedError](err); locked {
 		return by.PID, true
 	}
+
 	if err == nil {
 		_ = release() // what a process that died left is gone now
 	}

@@ -41,6 +41,7 @@ func Charset(label string) (e encoding.Encoding, known bool) {
 	case "utf-16be":
 		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), true
 	}
+
 	e = singleByte(label)
 	return e, e != nil
 }

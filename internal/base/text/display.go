@@ -82,6 +82,7 @@ func Reveal(s, keep string) string {
 	if printableASCII(s) || utf8.ValidString(s) && !strings.ContainsFunc(s, spelled) {
 		return s
 	}
+
 	var b strings.Builder
 	for i, r := range s {
 		switch {
@@ -93,6 +94,7 @@ func Reveal(s, keep string) string {
 			b.WriteRune(r)
 		}
 	}
+
 	return b.String()
 }
 
@@ -127,6 +129,7 @@ func dropHidden(s string, control func(rune) rune) string {
 			prev = r
 		}
 	}
+
 	return b.String()
 }
 

@@ -20,10 +20,12 @@ func AppendJSON(dst []byte, s string) []byte {
 			i += n
 			continue
 		}
+
 		if c >= ' ' && c != '"' && c != '\\' {
 			i++
 			continue
 		}
+
 		dst = append(dst, s[start:i]...)
 		switch c {
 		case '"', '\\':
@@ -41,9 +43,11 @@ func AppendJSON(dst []byte, s string) []byte {
 		default:
 			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
+
 		i++
 		start = i
 	}
+
 	dst = append(dst, s[start:]...)
 	return append(dst, '"')
 }

@@ -20,9 +20,11 @@ func ShortPath(path, home string, n int) string {
 			p = "~" + rest
 		}
 	}
+
 	if utf8.RuneCountInString(p) <= n {
 		return p
 	}
+
 	trimmed := strings.TrimRight(p, "/")
 	keep := len(trimmed)
 	for at := strings.LastIndexByte(trimmed, '/'); at >= 0; at = strings.LastIndexByte(trimmed[:at], '/') {
@@ -31,6 +33,7 @@ func ShortPath(path, home string, n int) string {
 		}
 		keep = at
 	}
+
 	if keep < len(trimmed) {
 		return "…" + trimmed[keep:]
 	}
@@ -57,6 +60,7 @@ func SafeName(s string) string {
 		}
 		return r
 	}, s)
+
 	readable = strings.Trim(readable, "._ ")
 	readable = CutBytes(readable, safeNameBytes)
 	if readable == "" {

@@ -13,6 +13,7 @@ func Distance(a, b string) int {
 	for j := range last {
 		last[j] = j
 	}
+
 	for i := 1; i <= len(x); i++ {
 		row[0] = i
 		for j := 1; j <= len(y); j++ {
@@ -25,8 +26,10 @@ func Distance(a, b string) int {
 				row[j] = min(row[j], before[j-2]+1)
 			}
 		}
+
 		before, last, row = last, row, before
 	}
+
 	return last[len(y)]
 }
 
@@ -41,6 +44,7 @@ func Nearest(word string, candidates []string) string {
 	if word == "" || len(word) > maxWord {
 		return ""
 	}
+
 	low := strings.ToLower(word)
 	letters := sortedLetters(low)
 	best, bestDistance := "", min(2, (len([]rune(word))-1)/2)+1
@@ -48,14 +52,17 @@ func Nearest(word string, candidates []string) string {
 		if len(c) > maxWord {
 			continue
 		}
+
 		lowC := strings.ToLower(c)
 		if letters != "" && sortedLetters(lowC) == letters {
 			return c
 		}
+
 		if d := Distance(low, lowC); d < bestDistance {
 			best, bestDistance = c, d
 		}
 	}
+
 	return best
 }
 
@@ -68,19 +75,23 @@ func NearestRatio(word string, candidates []string, ratio float64) string {
 	if word == "" || len(word) > maxWord {
 		return ""
 	}
+
 	best, bestRatio := "", 0.0
 	for _, c := range candidates {
 		if len(c) > maxWord {
 			continue
 		}
+
 		low, lowC := strings.ToLower(word), strings.ToLower(c)
 		if !sameFirst(low, lowC) && Distance(low, lowC) > 1 {
 			continue
 		}
+
 		if r := similarity(low, lowC); r >= ratio && r > bestRatio {
 			best, bestRatio = c, r
 		}
 	}
+
 	return best
 }
 
@@ -104,6 +115,7 @@ func similarity(a, b string) float64 {
 		}
 		last, row = row, last
 	}
+
 	return 2 * float64(last[len(y)]) / float64(max(len(x)+len(y), 1))
 }
 

@@ -81,11 +81,13 @@ func CutMiddle(s string, n int) string {
 	if len(s) <= max(n, 0) {
 		return s
 	}
+
 	n = max(n, 0)
 	count := utf8.RuneCountInString(s)
 	if count <= n {
 		return s
 	}
+
 	head := n - n/3
 	marker := "\n\n[... " + strconv.Itoa(count-n) + " characters cut ...]\n\n"
 	return Cut(s, head) + marker + CutEnd(s, n-head)
@@ -100,6 +102,7 @@ func offset(s string, n int) int {
 	if n <= 0 {
 		return 0
 	}
+
 	for i := range s {
 		if n == 0 {
 			return i

@@ -111,11 +111,13 @@ func (t *Think) text(final bool) bool {
 			t.show(len(t.buf))
 			return false
 		}
+
 		t.show(at)
 		if t.code.inside() {
 			t.show(1)
 			continue
 		}
+
 		tag := matchTag(t.buf)
 		switch tag.kind {
 		case tagNone:
@@ -129,14 +131,17 @@ func (t *Think) text(final bool) bool {
 			default:
 				t.show(1)
 			}
+
 		case tagOpen:
 			if t.dead[tag.name] {
 				t.show(tag.size)
 				continue
 			}
+
 			t.name = tag.name
 			t.fresh = true
 			t.blank = t.blank[:0]
+
 			if t.seen {
 				t.mode = modeHeld
 				t.open = tag.size
@@ -145,7 +150,9 @@ func (t *Think) text(final bool) bool {
 				t.mode = modeBlock
 				t.skip(tag.size)
 			}
+
 			return true
+
 		case tagClose, tagEmpty:
 			t.edge(tag.size)
 		case tagBroken:
@@ -154,6 +161,7 @@ func (t *Think) text(final bool) bool {
 			} else {
 				t.skip(tag.size)
 			}
+
 		case tagChannel:
 			if t.seen {
 				t.show(1)
@@ -172,16 +180,19 @@ func (t *Think) block(final bool) bool {
 		t.skip(at + size)
 		t.mode = modeText
 		return true
+
 	case final:
 		if !matchTag(t.buf[at:]).droppable(t.buf[at:]) {
 			at = len(t.buf)
 		}
 		t.reason(t.buf[:at])
 		t.skip(len(t.buf))
+
 	default:
 		t.reason(t.buf[:at])
 		t.skip(at)
 	}
+
 	return false
 }
 
@@ -193,11 +204,13 @@ func (t *Think) held(final bool) bool {
 		t.skip(at + size)
 		t.mode = modeText
 		return true
+
 	case final:
 		t.dead[t.name] = true
 		t.show(t.open)
 		t.mode = modeText
 		return true
+
 	default:
 		t.from = at
 		return false
@@ -212,6 +225,7 @@ func (t *Think) findClose(from int) (at, size int) {
 		if next < 0 {
 			return len(t.buf), 0
 		}
+
 		at += next
 		switch tag := matchTag(t.buf[at:]); {
 		case tag.kind == tagClose && tag.name == t.name:
@@ -232,6 +246,7 @@ func (t *Think) show(n int) {
 			return
 		}
 	}
+
 	t.code.feed(p)
 	body := bytes.TrimRight(p, blanks)
 	if len(body) > 0 {
@@ -263,6 +278,7 @@ func (t *Think) reason(p []byte) {
 		}
 		t.fresh, t.some = false, true
 	}
+
 	body := bytes.TrimRight(p, blanks)
 	if len(body) > 0 {
 		t.reasoning = append(append(t.reasoning, t.blank...), body...)

@@ -48,11 +48,13 @@ func matchTag(b []byte) thinkTag {
 		}
 		partial = true
 	}
+
 	at := 1
 	closing := len(b) > 1 && b[1] == '/'
 	if closing {
 		at = 2
 	}
+
 	for i, name := range tagNames() {
 		n := min(len(b)-at, len(name))
 		if n < 0 || !bytes.EqualFold(b[at:at+n], []byte(name[:n])) {
@@ -67,6 +69,7 @@ func matchTag(b []byte) thinkTag {
 			return tag
 		}
 	}
+
 	if partial {
 		return thinkTag{kind: tagPartial}
 	}
@@ -79,6 +82,7 @@ func matchTagEnd(b []byte, at int, closing bool) thinkTag {
 	for end < len(b) && end-at < maxTagBlanks && strings.IndexByte(blanks, b[end]) >= 0 {
 		end++
 	}
+
 	rest := b[end:]
 	switch {
 	case len(rest) == 0, !closing && string(rest) == "/":
@@ -94,6 +98,7 @@ func matchTagEnd(b []byte, at int, closing bool) thinkTag {
 	case continuesName(b[at]):
 		return thinkTag{}
 	}
+
 	return thinkTag{kind: tagBroken, size: at}
 }
 
@@ -151,6 +156,7 @@ func (c *codeSpans) step(b byte) {
 		c.runLen++
 		return
 	}
+
 	c.closeRun()
 	switch b {
 	case '\n':
@@ -161,6 +167,7 @@ func (c *codeSpans) step(b byte) {
 		c.closing = false
 		c.inLine = false
 		c.ticks = 0
+
 	case ' ', '\t', '\r':
 	case '`', '~':
 		c.run = b
@@ -168,6 +175,7 @@ func (c *codeSpans) step(b byte) {
 		c.runStart = !c.inLine
 		c.inLine = true
 		c.closing = false
+
 	case '-', '*', '+', '>', '.', ')', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		c.closing = false
 	default:
@@ -181,6 +189,7 @@ func (c *codeSpans) closeRun() {
 	if c.runLen == 0 {
 		return
 	}
+
 	n := c.runLen
 	c.runLen = 0
 	switch {
@@ -190,6 +199,7 @@ func (c *codeSpans) closeRun() {
 		if c.info = false; n != c.fenceLen {
 			c.ticks = c.fenceLen
 		}
+
 	case c.fence != 0:
 		c.closing = c.runStart && c.run == c.fence && n >= c.fenceLen
 	case c.runStart && n >= 3 && c.ticks == 0:

@@ -18,14 +18,17 @@ func Tokens(s string) int {
 			i++
 			continue
 		}
+
 		r, size := utf8.DecodeRuneInString(s[i:])
 		if eastAsian(r) {
 			quarters += 4
 		} else {
 			quarters += 2 * size
 		}
+
 		i += size
 	}
+
 	return (quarters + 3) / 4
 }
 
@@ -68,6 +71,7 @@ func (c *Calibration) Observe(estimated, actual int) {
 	if estimated <= 0 || actual <= 0 {
 		return
 	}
+
 	ratio := min(max(float64(actual)/float64(estimated), calibrationMin), calibrationMax)
 	for {
 		old := c.bits.Load()

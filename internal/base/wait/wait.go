@@ -12,6 +12,7 @@ func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
+
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

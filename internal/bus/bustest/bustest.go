@@ -95,9 +95,11 @@ func (p *place) receive(t *testing.T, want ...string) {
 		}
 		got = append(got, in.ID)
 	}
+
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatalf("received (-want +got):\n%s", d)
 	}
+
 	ctx, cancel := context.WithTimeout(t.Context(), quiet)
 	defer cancel()
 	if in, err := p.Receive(ctx); err == nil {
@@ -117,6 +119,7 @@ func (p *place) outgoing(t *testing.T, n int) []bus.Delivery {
 	if n == 0 {
 		time.AfterFunc(quiet, cancel)
 	}
+
 	for d, err := range p.Outgoing(ctx, "c") {
 		if err != nil {
 			t.Fatal(err)
@@ -125,6 +128,7 @@ func (p *place) outgoing(t *testing.T, n int) []bus.Delivery {
 			time.AfterFunc(quiet, cancel)
 		}
 	}
+
 	if len(got) != n {
 		t.Fatalf("%d messages go out, want %d: %+v", len(got), n, got)
 	}
@@ -154,6 +158,7 @@ func testDuplicates(t *testing.T, p *place) {
 	if err := p.Submit(t.Context(), bus.Inbound{Text: "no id"}); err == nil {
 		t.Error("a message without an id was accepted")
 	}
+
 	p.submit(t, "1", "1")
 	p.receive(t, "1")
 	p.submit(t, "1")
@@ -171,6 +176,7 @@ func testDuplicates(t *testing.T, p *place) {
 	if k, ok := p.Queue.(bus.Knower); ok && (!k.Known("1") || !k.Known("2") || k.Known("3")) {
 		t.Errorf("Known 1, 2, 3: %t, %t, %t; 1 and 2 were accepted before", k.Known("1"), k.Known("2"), k.Known("3"))
 	}
+
 	p.submit(t, "2", "1", "3")
 	p.receive(t, "3")
 }
@@ -184,6 +190,7 @@ func testSameIDAtOnce(t *testing.T, p *place) {
 			}
 		})
 	}
+
 	wg.Wait()
 	p.receive(t, "1")
 	p.reopen(t)
@@ -211,14 +218,17 @@ func testAnswers(t *testing.T, p *place) {
 	if first[1].ID == "" || first[1].ID == first[2].ID {
 		t.Errorf("ids %q and %q were made up", first[1].ID, first[2].ID)
 	}
+
 	p.reopen(t)
 	p.receive(t)
 	if d := cmp.Diff(gist(first), gist(p.outgoing(t, 3))); d != "" {
 		t.Errorf("after opening again (-before +after):\n%s", d)
 	}
+
 	for _, o := range first {
 		must(t, p.Delivered(t.Context(), o.ID))
 	}
+
 	p.outgoing(t, 0)
 	p.reopen(t)
 	p.outgoing(t, 0)
@@ -233,6 +243,7 @@ func testAnswersToNobody(t *testing.T, p *place) {
 	if got := p.outgoing(t, 1); got[0].ID != "o1" {
 		t.Errorf("goes out: %q, want only the first answer", got[0].ID)
 	}
+
 	must(t, p.Delivered(t.Context(), "unknown"))
 	must(t, p.Sent(t.Context(), "unknown", 1))
 }
@@ -243,13 +254,16 @@ func testDelivery(t *testing.T, p *place) {
 		o.Streamed = true
 		must(t, p.Publish(t.Context(), o))
 	}
+
 	if got := p.outgoing(t, 3); !got[0].Streamed {
 		t.Error("Streamed was lost on the way")
 	}
+
 	must(t, p.Sent(t.Context(), "1", 1))
 	must(t, p.Sent(t.Context(), "3", 1))
 	must(t, p.Sent(t.Context(), "3", 2))
 	must(t, p.Delivered(t.Context(), "2"))
+
 	for range 2 {
 		got := p.outgoing(t, 2) // a new reader starts over
 		if d := cmp.Diff([]string{"1 1 1", "3 3 2"}, gist(got)); d != "" {
@@ -268,6 +282,7 @@ func testPublishedTwice(t *testing.T, p *place) {
 	if got := gist(p.outgoing(t, 1)); got[0] != "1 first 0" {
 		t.Errorf("goes out: %q", got)
 	}
+
 	must(t, p.Delivered(t.Context(), "1"))
 	must(t, p.Publish(t.Context(), final("1", "third")))
 	p.reopen(t)
@@ -283,11 +298,13 @@ func testSurvivesJSON(t *testing.T, p *place) {
 		SessionKey: "s", WantsStream: true, OwnTurn: true, Interactive: true, Event: "e", Untrusted: true, Quoted: []bus.Quote{{About: odd, Text: odd}},
 		Scope: odd, Unasked: odd, Identity: odd, Answer: &bus.Answer{QuestionID: odd, Option: odd, Remark: odd}, Meta: map[string]string{odd: odd},
 	}
+
 	out := bus.Outbound{
 		ID: odd + "o", Kind: bus.Ask, Route: in.Route, ReplyTo: odd, Text: odd, Media: in.Media, Plain: true,
 		Question: &bus.Question{ID: "q", Code: odd, Text: odd, Options: []string{odd, ""}, Expires: in.At},
 		Turn:     &bus.Turn{ID: "t", Tools: []string{odd}, Receipts: []bus.Receipt{{CallID: odd}}, Usage: bus.Usage{CostUSD: 0.25}}, Meta: in.Meta,
 	}
+
 	must(t, p.Submit(t.Context(), in))
 	must(t, p.Publish(t.Context(), out))
 	for range 2 {
@@ -301,6 +318,7 @@ func testSurvivesJSON(t *testing.T, p *place) {
 			t.Errorf("outbound (-want +got):\n%s", d)
 		}
 	}
+
 	must(t, p.Complete(t.Context(), odd))
 	must(t, p.Delivered(t.Context(), odd+"o"))
 	p.reopen(t)
@@ -326,18 +344,22 @@ func testDeltasJoin(t *testing.T, p *place) {
 			must(t, p.Publish(t.Context(), final("last", "")))
 			continue
 		}
+
 		if d.ID == "last" {
 			break
 		}
 		said[d.Route.ChatID+d.StreamID] += d.Text
 	}
+
 	var a strings.Builder
 	for i := range 100 {
 		fmt.Fprint(&a, i, " ")
 	}
+
 	if d := cmp.Diff(map[string]string{"as1": a.String(), "bs1": strings.Repeat("x", 100), "as2": "y"}, said); d != "" {
 		t.Errorf("text (-want +got):\n%s", d)
 	}
+
 	p.reopen(t)
 	p.outgoing(t, 2)
 }
@@ -366,19 +388,23 @@ func testShown(t *testing.T, p *place) {
 	must(t, p.Shown(t.Context(), shownAt("gone"), nil))
 	must(t, p.Shown(t.Context(), shownAt("never"), nil))
 	must(t, p.Shown(t.Context(), shownAt(""), []string{"7"}))
+
 	for range 3 {
 		p.showing(t, "m", "1", odd)
 		p.showing(t, odd, "5")
 		p.showing(t, "gone")
 		p.showing(t, "never")
 		p.showing(t, "")
+
 		for _, other := range []bus.Route{{Channel: "c", ChatID: "b", MessageID: "m"}, {Channel: "d", ChatID: "a", MessageID: "m"}, {Channel: "c", ChatID: "a", ThreadID: "t", MessageID: "m"}} {
 			if got, err := p.Showing(t.Context(), other); err != nil || len(got) > 0 {
 				t.Errorf("%+v shows %q, %v, want nothing", other, got, err)
 			}
 		}
+
 		p.reopen(t)
 	}
+
 	must(t, p.Shown(t.Context(), shownAt("m"), []string{"1", "2", "3"}))
 	p.showing(t, "m", "1", "2", "3")
 	p.reopen(t)
@@ -392,6 +418,7 @@ func testShownForgotten(t *testing.T, p *place) {
 		must(t, p.Submit(t.Context(), bus.Inbound{ID: m, Route: shownAt(m)}))
 		must(t, p.Shown(t.Context(), shownAt(m), []string{"of " + m}))
 	}
+
 	p.receive(t, messages...)
 	answer := func(m string) bus.Outbound {
 		return bus.Outbound{ID: "final " + m, Kind: bus.Final, Route: shownAt(m), Text: m}
@@ -404,10 +431,12 @@ func testShownForgotten(t *testing.T, p *place) {
 	for _, m := range []string{"answered", "waits", "told"} { // until they are delivered
 		p.showing(t, m, "of "+m)
 	}
+
 	must(t, p.Sent(t.Context(), "final answered", 1))
 	p.showing(t, "answered", "of answered")
 	must(t, p.Delivered(t.Context(), "final answered"))
 	must(t, p.Delivered(t.Context(), "final told"))
+
 	for range 2 {
 		p.showing(t, "answered")
 		p.showing(t, "stopped")
@@ -422,11 +451,13 @@ func testReaders(t *testing.T, p *place) {
 	other.Route.Channel = "d"
 	must(t, p.Publish(t.Context(), other))
 	must(t, p.Publish(t.Context(), final("2", "y")))
+
 	for d, err := range p.Outgoing(t.Context(), "c") {
 		must(t, err)
 		if d.ID != "2" {
 			t.Errorf("channel c got %q", d.ID)
 		}
+
 		for _, err := range p.Outgoing(t.Context(), "c") {
 			if err == nil {
 				t.Error("two readers of one channel")
@@ -435,6 +466,7 @@ func testReaders(t *testing.T, p *place) {
 		}
 		break
 	}
+
 	p.outgoing(t, 1)
 }
 
@@ -465,6 +497,7 @@ func testClosed(t *testing.T, p *place) {
 	if err := q.Shown(t.Context(), shownAt("m"), []string{"1"}); err == nil {
 		t.Error("Shown after closing")
 	}
+
 	p.shut = nil
 	p.reopen(t)
 	p.receive(t, "1")
@@ -482,6 +515,7 @@ func testManyAtOnce(t *testing.T, p *place) {
 			}
 		})
 	}
+
 	next := map[string]int{}
 	for range chats * each {
 		in, err := p.Receive(t.Context())
@@ -489,6 +523,7 @@ func testManyAtOnce(t *testing.T, p *place) {
 		if want := fmt.Sprintf("%s/%d", in.Route.ChatID, next[in.Route.ChatID]); in.ID != want {
 			t.Fatalf("received %s, want %s", in.ID, want)
 		}
+
 		next[in.Route.ChatID]++
 		wg.Go(func() {
 			out := final("o"+in.ID, in.ID)
@@ -500,6 +535,7 @@ func testManyAtOnce(t *testing.T, p *place) {
 			}
 		})
 	}
+
 	wg.Wait()
 	p.reopen(t)
 	p.receive(t)

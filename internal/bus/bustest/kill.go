@@ -30,6 +30,7 @@ func Child(t *testing.T, open Open) {
 	if !ok {
 		t.Skip("only runs as a process to be killed")
 	}
+
 	q, _ := open(t, dir)
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
 	for chat := range killChats {
@@ -43,6 +44,7 @@ func Child(t *testing.T, open Open) {
 			}
 		}()
 	}
+
 	go func() {
 		for d, err := range q.Outgoing(ctx, "c") {
 			if err != nil {
@@ -60,10 +62,12 @@ func Child(t *testing.T, open Open) {
 		if err != nil {
 			t.Fatalf("receive: %v", err)
 		}
+
 		to := shownFor(in.Route.ChatID, in.ID)
 		if err := q.Shown(ctx, to, []string{"m" + in.ID}); err != nil {
 			t.Fatalf("shown: %v", err)
 		}
+
 		say("shown %s", in.ID)
 		answer := bus.Outbound{ID: in.ID, Kind: bus.Final, Route: in.Route, Text: in.Text}
 		if forgotten(in.ID) {
@@ -100,24 +104,29 @@ func RunKill(t *testing.T, open Open, childTest string, rounds int) {
 			return
 		}
 	}
+
 	q, shut := open(t, dir)
 	defer shut()
 	w.drain(t, q)
+
 	for id := range w.accepted {
 		if w.delivered[id] == 0 {
 			t.Errorf("%s was accepted and never answered", id)
 		}
 	}
+
 	for id := range w.shown {
 		ids, err := q.Showing(t.Context(), shownFor(strings.Split(id, "-")[1], id))
 		if kept := len(ids) == 1 && ids[0] == "m"+id; err != nil || kept == forgotten(id) {
 			t.Errorf("%s is shown by %q, %v; to be forgotten: %v", id, ids, err, forgotten(id))
 		}
 	}
+
 	twice := 0
 	for _, n := range w.delivered {
 		twice += n - 1
 	}
+
 	t.Logf("%d accepted, %d shown, %d answered, %d answered twice, in %d processes", len(w.accepted), len(w.shown), len(w.delivered), twice, rounds)
 	if twice > rounds*2 {
 		t.Errorf("%d answers came twice, want at most two for each of %d kills", twice, rounds)
@@ -155,6 +164,7 @@ func (w *witness) answered(t *testing.T, id string) {
 	if w.delivered[id] > 1 {
 		return
 	}
+
 	f := strings.Split(id, "-")
 	round, _ := strconv.Atoi(f[0])
 	n, _ := strconv.Atoi(f[2])
@@ -178,6 +188,7 @@ func (w *witness) drain(t *testing.T, q bus.Queue) {
 				t.Error(err)
 				return
 			}
+
 			answer := bus.Outbound{ID: in.ID, Kind: bus.Final, Route: in.Route}
 			if forgotten(in.ID) {
 				answer.Route = shownFor(in.Route.ChatID, in.ID)
@@ -185,11 +196,13 @@ func (w *witness) drain(t *testing.T, q bus.Queue) {
 			if err := q.Complete(t.Context(), in.ID, answer); err != nil {
 				t.Error(err)
 			}
+
 			if in.ID == end.ID {
 				return
 			}
 		}
 	})
+
 	for d, err := range q.Outgoing(t.Context(), "c") {
 		must(t, err)
 		if d.ID == end.ID {
@@ -198,5 +211,6 @@ func (w *witness) drain(t *testing.T, q bus.Queue) {
 		w.answered(t, d.ID)
 		must(t, q.Delivered(t.Context(), d.ID))
 	}
+
 	wg.Wait()
 }

@@ -48,6 +48,7 @@ func (j *Journal) join(line []byte, steps ...step) *commit {
 			j.next.lead <- struct{}{}
 		}
 	}
+
 	j.next.buf.Write(line)
 	j.next.steps = append(j.next.steps, steps...)
 	return j.next
@@ -60,19 +61,23 @@ func (j *Journal) flush(c *commit) error {
 		return c.err
 	case <-c.lead:
 	}
+
 	j.mu.Lock()
 	j.next = nil // later lines go into the next one
 	j.file.since = j.opts.Now()
 	j.mu.Unlock()
 	c.err = j.perform(c)
+
 	if c.err == nil && j.file.size > 2*j.file.base+j.opts.CompactAt {
 		if err := j.rewrite(); err != nil {
 			j.opts.Log.Warn("the message journal cannot be made smaller", "err", err)
 		}
 	}
+
 	close(c.done)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	j.file.since = time.Time{}
 	if j.next != nil {
 		j.next.lead <- struct{}{}
@@ -89,15 +94,18 @@ func (j *Journal) perform(c *commit) error {
 	if err == nil && c.buf.Len() > 0 {
 		err = j.file.Append(context.Background(), j.file.size, c.buf.Bytes(), false)
 	}
+
 	j.mu.Lock()
 	if err == nil {
 		j.file.size += int64(c.buf.Len())
 	}
+
 	for _, s := range c.steps {
 		if s.written != nil {
 			s.written()
 		}
 	}
+
 	j.mu.Unlock()
 	if err == nil && c.sync {
 		err = j.file.Sync(context.Background())
@@ -108,12 +116,15 @@ func (j *Journal) perform(c *commit) error {
 	if err != nil {
 		err = fmt.Errorf("write the message journal: %w", err)
 	}
+
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	if err != nil && j.file.broken == nil {
 		j.file.broken, j.file.tried = err, j.opts.Now()
 		j.opts.Log.Error("the message journal cannot be written; no messages are accepted", "err", err)
 	}
+
 	for _, s := range c.steps {
 		if s.onResult != nil {
 			s.onResult(err)
@@ -145,6 +156,7 @@ func (j *Journal) syncNow() {
 		j.mu.Unlock()
 		return
 	}
+
 	j.unsynced = false
 	c := j.join(nil)
 	c.sync = true
@@ -158,14 +170,17 @@ func (j *Journal) mend() error {
 	if j.file.broken == nil {
 		return nil
 	}
+
 	now := j.opts.Now()
 	if since := now.Sub(j.file.tried); since >= 0 && since < retryAfter {
 		return j.file.broken
 	}
+
 	j.file.tried = now
 	if err := j.rewrite(); err != nil {
 		return err
 	}
+
 	j.mu.Lock()
 	j.file.broken = nil
 	j.mu.Unlock()
@@ -195,10 +210,12 @@ func (j *Journal) rewrite() error {
 	if err != nil {
 		return err
 	}
+
 	ctx := context.Background()
 	if err := j.seen.store(ctx, flush); err != nil {
 		return err
 	}
+
 	j.mu.Lock()
 	j.seen.stored(flush) // whatever becomes of the rest, they need not be written again
 	j.mu.Unlock()
@@ -210,8 +227,10 @@ func (j *Journal) rewrite() error {
 			return err
 		}
 	}
+
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	j.file.size, j.file.base = int64(len(data)), int64(len(data))
 	if err != nil && j.file.broken == nil {
 		j.file.broken = err

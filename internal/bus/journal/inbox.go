@@ -17,6 +17,7 @@ func (j *Journal) Submit(ctx context.Context, in bus.Inbound) error {
 	if in.ID == "" {
 		return bus.ErrNoID
 	}
+
 	e := &inEntry{in: in, at: j.opts.Now()}
 	var b bytes.Buffer
 	if err := message(&b, "in", in.ID, e.at, in); err != nil {
@@ -25,6 +26,7 @@ func (j *Journal) Submit(ctx context.Context, in bus.Inbound) error {
 	if b.Len() > maxMessage {
 		return bus.ErrTooLarge
 	}
+
 	e.bytes = b.Len()
 	c, err := j.accept(ctx, e, b.Bytes())
 	if err != nil || c == nil {
@@ -52,6 +54,7 @@ func (j *Journal) Completed(id string) bool {
 func (j *Journal) accept(ctx context.Context, e *inEntry, raw []byte) (*commit, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	for {
 		if j.closed {
 			return nil, bus.ErrClosed
@@ -62,6 +65,7 @@ func (j *Journal) accept(ctx context.Context, e *inEntry, raw []byte) (*commit, 
 		if j.seen.has(inKey(e.in.ID)) {
 			return nil, nil
 		}
+
 		l := j.lanes.of(e.in.Route.Channel)
 		if l.takes(e, &j.opts) {
 			break
@@ -70,6 +74,7 @@ func (j *Journal) accept(ctx context.Context, e *inEntry, raw []byte) (*commit, 
 			return nil, err
 		}
 	}
+
 	e.seq = j.stamp()
 	e.commit = j.join(raw, step{onResult: func(err error) { j.accepted(e, err) }})
 	e.commit.sync = true
@@ -132,6 +137,7 @@ func (j *Journal) Receive(ctx context.Context) (bus.Inbound, error) {
 		if err := ctx.Err(); err != nil {
 			return bus.Inbound{}, context.Cause(ctx)
 		}
+
 		j.mu.Lock()
 		switch {
 		case j.closed:
@@ -144,6 +150,7 @@ func (j *Journal) Receive(ctx context.Context) (bus.Inbound, error) {
 			j.mu.Unlock()
 			return e.in, nil
 		}
+
 		j.mu.Unlock()
 		select {
 		case <-j.ready:
@@ -166,6 +173,7 @@ func (j *Journal) Complete(_ context.Context, id string, outs ...bus.Outbound) e
 		j.mu.Unlock()
 		return bus.ErrClosed
 	}
+
 	e.ending = true
 	var kept []*outEntry
 	for i, o := range outs {
@@ -173,6 +181,7 @@ func (j *Journal) Complete(_ context.Context, id string, outs ...bus.Outbound) e
 			j.show(o)
 			continue
 		}
+
 		if o.ID == "" {
 			o.ID = id + "#" + strconv.Itoa(i)
 		}
@@ -180,12 +189,14 @@ func (j *Journal) Complete(_ context.Context, id string, outs ...bus.Outbound) e
 			kept = append(kept, &outEntry{out: o, at: now})
 		}
 	}
+
 	j.mu.Unlock()
 
 	lasting := make([]bus.Outbound, len(kept))
 	for i, o := range kept {
 		lasting[i] = o.out
 	}
+
 	var b bytes.Buffer
 	if err := doneLine(&b, id, now, lasting); err != nil {
 		j.mu.Lock()
@@ -193,11 +204,13 @@ func (j *Journal) Complete(_ context.Context, id string, outs ...bus.Outbound) e
 		e.ending = false
 		return err
 	}
+
 	j.mu.Lock()
 	if j.closed {
 		j.mu.Unlock()
 		return bus.ErrClosed
 	}
+
 	j.shown.forgetUnanswered(&b, e.in.Route, kept)
 	c := j.join(b.Bytes(), step{written: func() {
 		j.leave(e)
@@ -205,12 +218,14 @@ func (j *Journal) Complete(_ context.Context, id string, outs ...bus.Outbound) e
 			j.enqueue(o)
 		}
 	}})
+
 	// Should the power fail before it is on the disk, the message is received
 	// again. Its final reply can be found or given again; the rest could not.
 	again := len(kept) > 0
 	for _, o := range kept {
 		again = again && o.out.Kind == bus.Final && len(o.out.Media) == 0
 	}
+
 	c.sync, c.soon = c.sync || !again, c.soon || again
 	j.mu.Unlock()
 	return j.flush(c)
@@ -229,12 +244,14 @@ func signal(c chan struct{}) {
 func (j *Journal) Redeliver() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	j.queue = j.queue[:0:0]
 	for _, e := range j.inbound {
 		if e.accepted && !e.ending {
 			j.queue = append(j.queue, e)
 		}
 	}
+
 	slices.SortStableFunc(j.queue, func(a, b *inEntry) int { return cmp.Compare(a.seq, b.seq) })
 	signal(j.ready)
 }

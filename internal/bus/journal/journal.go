@@ -153,11 +153,13 @@ func Open(st store.Store, opts Options) (*Journal, error) {
 		inbound: map[string]*inEntry{}, outs: map[string]*outEntry{}, lanes: lanes{},
 		shown: shownAnswers{most: opts.MaxShown, now: opts.Now, by: map[bus.Route]shown{}},
 	}
+
 	ctx := context.Background()
 	var err error
 	if j.unlock, err = store.WaitLock(ctx, st, nameLock, lockWait); err != nil {
 		return nil, fmt.Errorf("open the message journal: %w", err)
 	}
+
 	j.file.Log, err = st.Log(ctx, nameLog)
 	if err == nil {
 		err = st.Remove(ctx, nameLog+".new") // what a version before left when it died
@@ -168,6 +170,7 @@ func Open(st store.Store, opts Options) (*Journal, error) {
 	if err == nil {
 		err = j.load(ctx)
 	}
+
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the message journal: %w", err), j.release())
 	}
@@ -190,6 +193,7 @@ func (j *Journal) load(ctx context.Context) error {
 	if err := j.seen.load(ctx, j.opts.Now()); err != nil {
 		return err
 	}
+
 	info, data, err := readAll(ctx, j.file)
 	if err != nil {
 		return err
@@ -197,6 +201,7 @@ func (j *Journal) load(ctx context.Context) error {
 	if !info.Exists() {
 		return j.rewrite()
 	}
+
 	j.file.size = info.Size
 	return j.replay(ctx, data)
 }
@@ -222,6 +227,7 @@ func (j *Journal) Close() error {
 		j.mu.Unlock()
 		return nil
 	}
+
 	j.closed = true
 	close(j.closing)
 	c := j.join(nil)
@@ -252,15 +258,18 @@ func (j *Journal) Status() Status {
 	j.heal()
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	s := Status{Inbound: len(j.inbound), Outbound: map[string]int{}, Dropped: j.dropped, Bytes: j.file.size, Err: j.file.broken}
 	if took := j.opts.Now().Sub(j.file.since); !j.file.since.IsZero() && took > hangsAfter && s.Err == nil {
 		s.Err = fmt.Errorf("the disk has not answered for %s", took.Round(time.Second))
 	}
+
 	for name, l := range j.lanes {
 		if l.out > 0 {
 			s.Outbound[name] = l.out
 		}
 	}
+
 	for _, e := range j.inbound {
 		if s.Oldest.IsZero() || e.at.Before(s.Oldest) {
 			s.Oldest = e.at

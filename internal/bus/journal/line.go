@@ -72,12 +72,15 @@ func parse(raw []byte) (l line, ok bool) {
 	if !ok {
 		return l, false
 	}
+
 	if sealed {
 		raw = append(body, '}')
 	}
+
 	if l, ok = scan(raw); ok {
 		return l, true
 	}
+
 	l = line{}
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return l, true
@@ -102,10 +105,12 @@ func message(b *bytes.Buffer, kind, id string, at time.Time, msg any) error {
 	if err := start(b, kind, id, at); err != nil {
 		return err
 	}
+
 	b.WriteString(`,"msg":`)
 	if err := encode(b, msg); err != nil {
 		return err
 	}
+
 	sealLine(b, begin)
 	return nil
 }
@@ -115,20 +120,24 @@ func doneLine(b *bytes.Buffer, id string, at time.Time, outs []bus.Outbound) err
 	if err := start(b, "done", id, at); err != nil {
 		return err
 	}
+
 	if len(outs) > 0 {
 		ids := make([]string, len(outs))
 		for i, o := range outs {
 			ids[i] = o.ID
 		}
+
 		b.WriteString(`,"ids":`)
 		if err := encode(b, ids); err != nil {
 			return err
 		}
+
 		b.WriteString(`,"outs":`)
 		if err := encode(b, outs); err != nil {
 			return err
 		}
 	}
+
 	sealLine(b, begin)
 	return nil
 }
@@ -138,10 +147,12 @@ func mark(b *bytes.Buffer, kind, id string, part int) error {
 	if err := start(b, kind, id, time.Time{}); err != nil {
 		return err
 	}
+
 	if part > 0 {
 		b.WriteString(`,"part":`)
 		b.Write(strconv.AppendInt(nil, int64(part), 10))
 	}
+
 	sealLine(b, begin)
 	return nil
 }
@@ -151,6 +162,7 @@ func (j *Journal) snapshot() ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"journal\":%d", version)
 	sealLine(&b, 0)
+
 	for _, e := range bySeq(j.inbound, func(e *inEntry) uint64 { return e.seq }) {
 		if !e.accepted {
 			continue // its line is still to be written
@@ -159,6 +171,7 @@ func (j *Journal) snapshot() ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	for _, e := range bySeq(j.outs, func(e *outEntry) uint64 { return e.seq }) {
 		if !e.accepted {
 			continue
@@ -166,12 +179,14 @@ func (j *Journal) snapshot() ([]byte, error) {
 		if err := message(&b, "out", e.out.ID, e.at, e.out); err != nil {
 			return nil, err
 		}
+
 		if e.parts > 0 {
 			if err := mark(&b, "sent", e.out.ID, e.parts); err != nil {
 				return nil, err
 			}
 		}
 	}
+
 	if err := j.shown.snapshot(&b); err != nil {
 		return nil, err
 	}
@@ -214,6 +229,7 @@ func (o *open) apply(n int, l line, s *seen) {
 			o.outs[id] = &found{seq: n, at: at, raw: l.Outs, index: i}
 			s.add(outKey(id), at)
 		}
+
 	case l.Sent != "":
 		if out := o.outs[l.Sent]; out != nil {
 			out.parts = max(out.parts, l.Part)
@@ -223,6 +239,7 @@ func (o *open) apply(n int, l line, s *seen) {
 			o.delivered[l.Delivered] = true
 		}
 		delete(o.outs, l.Delivered)
+
 	case len(l.Shown) > 0:
 		o.shown[string(l.Route)] = l
 	case l.Shown != nil:
@@ -239,6 +256,7 @@ func (o *open) applyDamaged(n int, raw []byte) {
 	if json.Unmarshal(raw, &l) != nil || l.In != "" && (json.Unmarshal(l.Msg, &in) != nil || in.ID == "") {
 		l = remains(raw)
 	}
+
 	switch {
 	case l.In != "":
 		o.damaged[l.In] = &found{seq: n, at: time.UnixMilli(l.At), raw: l.Msg, index: -1}
@@ -258,6 +276,7 @@ func remains(raw []byte) (l line) {
 	if !s.ok || !found || bytes.Contains(behind, []byte(`"event":"`)) || json.NewDecoder(bytes.NewReader(behind)).Decode(&in.Route) != nil {
 		return l
 	}
+
 	in.ID = id
 	if msg, err := json.Marshal(in); err == nil { //nolint:gosec // a key of a conversation is not a secret
 		l.In, l.Msg = id, msg
@@ -291,17 +310,20 @@ func (j *Journal) replay(ctx context.Context, data []byte) error {
 				l, ok = parse(first)
 			}
 		}
+
 		rest = more
 		if !ok {
 			bad = append(bad, raw)
 			o.applyDamaged(n, raw)
 			continue
 		}
+
 		if l.Journal > version {
 			return fmt.Errorf("%s was written by a newer version", j.store.Where(nameLog))
 		}
 		o.apply(n, l, &j.seen)
 	}
+
 	o.dropDelivered(&j.seen)
 	for _, f := range bySeq(o.ins, func(f *found) int { return f.seq }) {
 		var in bus.Inbound
@@ -311,6 +333,7 @@ func (j *Journal) replay(ctx context.Context, data []byte) error {
 		}
 		j.restoreIn(in, f)
 	}
+
 	for _, f := range bySeq(o.outs, func(f *found) int64 { return int64(f.seq)<<16 + int64(f.index+1) }) {
 		out, err := f.outbound()
 		if err != nil {
@@ -319,13 +342,16 @@ func (j *Journal) replay(ctx context.Context, data []byte) error {
 		}
 		j.restoreOut(out, f)
 	}
+
 	j.shown.restore(o.shown)
 	for _, f := range bySeq(o.damaged, func(f *found) int { return f.seq }) {
 		j.askAgain(f)
 	}
+
 	if len(bad) == 0 {
 		return nil
 	}
+
 	j.opts.Log.ErrorContext(ctx, "the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.store.Where(nameBad))
 	if err := store.AppendLines(ctx, j.store, nameBad, append(bytes.Join(bad, []byte{'\n'}), '\n')); err != nil {
 		return err
@@ -358,6 +384,7 @@ func (f *found) outbound() (out bus.Outbound, err error) {
 			out = all[f.index]
 		}
 	}
+
 	if err == nil && out.ID == "" {
 		err = errors.New("journal entry without an id")
 	}
@@ -371,6 +398,7 @@ func scan(raw []byte) (l line, ok bool) {
 	s.lit(`{"`)
 	kind := s.until('"')
 	s.lit(`:`)
+
 	switch kind {
 	case "in":
 		l.In = s.str()
@@ -389,10 +417,12 @@ func scan(raw []byte) (l line, ok bool) {
 	default:
 		return l, false
 	}
+
 	if kind == "in" || kind == "out" || kind == "done" || kind == "shown" {
 		s.lit(`,"at":`)
 		l.At = s.num()
 	}
+
 	switch {
 	case kind == "in" || kind == "out":
 		s.lit(`,"msg":`)
@@ -408,6 +438,7 @@ func scan(raw []byte) (l line, ok bool) {
 		s.lit(`}`)
 		s.ok = s.ok && len(s.rest) == 0
 	}
+
 	return l, s.ok
 }
 
@@ -455,9 +486,11 @@ func (s *scanner) list() []string {
 	if s.has(`]`) {
 		return list
 	}
+
 	for more := true; more && s.ok; more = s.has(`,`) {
 		list = append(list, s.str())
 	}
+
 	s.lit(`]`)
 	return list
 }

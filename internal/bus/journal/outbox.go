@@ -82,14 +82,17 @@ func (j *Journal) Publish(ctx context.Context, out bus.Outbound) error {
 		j.show(out)
 		return nil
 	}
+
 	if out.ID = strings.ToValidUTF8(out.ID, "\uFFFD"); out.ID == "" {
 		out.ID = rand.Text()
 	}
+
 	e := &outEntry{out: out, at: j.opts.Now()}
 	var b bytes.Buffer
 	if err := message(&b, "out", out.ID, e.at, out); err != nil {
 		return err
 	}
+
 	c, err := j.place(ctx, e, b.Bytes())
 	if err != nil || c == nil {
 		return err
@@ -101,6 +104,7 @@ func (j *Journal) Publish(ctx context.Context, out bus.Outbound) error {
 func (j *Journal) place(ctx context.Context, e *outEntry, raw []byte) (*commit, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	for {
 		if j.closed {
 			return nil, bus.ErrClosed
@@ -108,6 +112,7 @@ func (j *Journal) place(ctx context.Context, e *outEntry, raw []byte) (*commit, 
 		if j.outs[e.out.ID] != nil || j.seen.has(outKey(e.out.ID)) {
 			return nil, nil
 		}
+
 		l := j.lanes.of(e.out.Route.Channel)
 		if l.out < j.opts.MaxOutbound {
 			break
@@ -116,11 +121,13 @@ func (j *Journal) place(ctx context.Context, e *outEntry, raw []byte) (*commit, 
 			return nil, err
 		}
 	}
+
 	c := j.join(raw, step{onResult: func(err error) {
 		if err == nil {
 			j.enqueue(e)
 		}
 	}})
+
 	c.sync = true
 	return c, nil
 }
@@ -130,12 +137,14 @@ func (j *Journal) enqueue(e *outEntry) {
 	if j.outs[e.out.ID] != nil {
 		return // two of one id came at the same time
 	}
+
 	l := j.lanes.of(e.out.Route.Channel)
 	e.seq, e.accepted = j.stamp(), true
 	if at := chatOf(e.out.Route); e.out.Kind == bus.Final && l.lossy[at] {
 		e.out.Streamed = false
 		delete(l.lossy, at)
 	}
+
 	j.outs[e.out.ID] = e
 	j.seen.add(outKey(e.out.ID), e.at)
 	l.out++
@@ -158,6 +167,7 @@ func (j *Journal) show(out bus.Outbound) {
 		prev.more = append(prev.more, out.Text)
 		return
 	}
+
 	full := l.shown >= j.opts.MaxVolatile && out.Kind != bus.DeltaEnd // an end is short and few
 	if !l.reading || full || (out.Kind == bus.Delta && l.lossy[at]) {
 		j.dropped++
@@ -166,6 +176,7 @@ func (j *Journal) show(out bus.Outbound) {
 		}
 		return
 	}
+
 	l.shown++
 	l.push(&outEntry{out: out})
 }
@@ -187,6 +198,7 @@ func (j *Journal) Outgoing(ctx context.Context, channel string) iter.Seq2[bus.De
 			yield(bus.Delivery{}, err)
 			return
 		}
+
 		defer j.endReading(l)
 		for {
 			d, ok, err := j.nextOut(ctx, l)
@@ -196,12 +208,14 @@ func (j *Journal) Outgoing(ctx context.Context, channel string) iter.Seq2[bus.De
 				}
 				return
 			}
+
 			if ok {
 				if !yield(d, nil) {
 					return
 				}
 				continue
 			}
+
 			select {
 			case <-l.wake:
 			case <-ctx.Done():
@@ -214,10 +228,12 @@ func (j *Journal) Outgoing(ctx context.Context, channel string) iter.Seq2[bus.De
 func (j *Journal) beginReading(channel string) (*lane, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	l := j.lanes.of(channel)
 	if l.reading {
 		return nil, errors.New("messages of channel " + channel + " are being read already")
 	}
+
 	l.reading = true
 	for _, e := range bySeq(j.outs, func(e *outEntry) uint64 { return e.seq }) {
 		if e.out.Route.Channel == channel {
@@ -230,11 +246,13 @@ func (j *Journal) beginReading(channel string) (*lane, error) {
 func (j *Journal) endReading(l *lane) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	for _, e := range l.queue {
 		if !e.accepted && e.out.Kind == bus.Delta {
 			l.lossy[chatOf(e.out.Route)] = true
 		}
 	}
+
 	l.reading = false
 	l.queue = nil
 	l.shown = 0
@@ -244,6 +262,7 @@ func (j *Journal) endReading(l *lane) {
 func (j *Journal) nextOut(ctx context.Context, l *lane) (d bus.Delivery, ok bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	switch {
 	case ctx.Err() != nil:
 		return d, false, context.Cause(ctx)
@@ -252,12 +271,14 @@ func (j *Journal) nextOut(ctx context.Context, l *lane) (d bus.Delivery, ok bool
 	case len(l.queue) == 0:
 		return d, false, nil
 	}
+
 	e := l.queue[0]
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
 	if at := chatOf(e.out.Route); l.last[at] == e {
 		delete(l.last, at)
 	}
+
 	d = bus.Delivery{Outbound: e.out, Parts: e.parts}
 	if !e.accepted {
 		l.shown--
@@ -266,9 +287,11 @@ func (j *Journal) nextOut(ctx context.Context, l *lane) (d bus.Delivery, ok bool
 		}
 		return d, true, nil
 	}
+
 	if e.again {
 		d.Streamed = false
 	}
+
 	e.again = true
 	return d, true, nil
 }
@@ -296,24 +319,29 @@ func (j *Journal) record(kind, id string, part int, apply func(*outEntry)) error
 	if err := mark(&b, kind, id, part); err != nil {
 		return err
 	}
+
 	j.mu.Lock()
 	if j.closed {
 		j.mu.Unlock()
 		return bus.ErrClosed
 	}
+
 	e := j.outs[id]
 	if e == nil {
 		j.mu.Unlock()
 		return nil
 	}
+
 	if kind == "delivered" && e.out.Kind == bus.Final {
 		j.shown.forget(&b, e.out.Route)
 	}
+
 	c := j.join(b.Bytes(), step{written: func() {
 		if e := j.outs[id]; e != nil {
 			apply(e)
 		}
 	}})
+
 	j.mu.Unlock()
 	return j.flush(c)
 }

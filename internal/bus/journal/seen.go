@@ -88,6 +88,7 @@ func (s *seen) flush(now time.Time) flushed {
 	for n < len(s.order) && s.order[n].at < limit {
 		n++
 	}
+
 	s.forget(max(n, len(s.order)-s.max))
 	ids, whole := s.order[len(s.order)-s.fresh:], false
 	if s.lines+s.fresh > 2*s.max {
@@ -107,10 +108,12 @@ func seenLines(ids []seenID) []byte {
 			}
 			fmt.Fprintf(&b, `{"at":%d,"seen":"`, id.at)
 		}
+
 		var key [8]byte
 		binary.BigEndian.PutUint64(key[:], id.key)
 		b.Write(hex.AppendEncode(b.AvailableBuffer(), key[:]))
 	}
+
 	if len(ids) > 0 {
 		b.WriteString("\"}\n")
 	}
@@ -125,6 +128,7 @@ func (s *seen) store(ctx context.Context, fl flushed) error {
 	if fl.whole {
 		return s.log.Replace(ctx, -1, fl.data)
 	}
+
 	info, err := s.log.Info(ctx)
 	if err != nil {
 		return err
@@ -146,6 +150,7 @@ func (s *seen) load(ctx context.Context, now time.Time) error {
 	if err != nil || data == nil {
 		return err
 	}
+
 	s.known = newKeySet(min(len(data)/16, s.max+s.max/4))
 	limit := now.Add(-seenFor)
 	for raw := range bytes.Lines(data) {
@@ -153,15 +158,18 @@ func (s *seen) load(ctx context.Context, now time.Time) error {
 		if !ok {
 			continue // torn by a crash; its ids were still in the journal then
 		}
+
 		s.lines += len(keys) / 8
 		if at.Before(limit) {
 			continue
 		}
+
 		s.order = slices.Grow(s.order, len(keys)/8)
 		for ; len(keys) >= 8; keys = keys[8:] {
 			s.add(binary.BigEndian.Uint64(keys), at)
 		}
 	}
+
 	s.fresh = 0
 	return nil
 }
@@ -175,6 +183,7 @@ func scanSeen(raw []byte) (at time.Time, keys []byte, ok bool) {
 	if !s.ok || len(digits) == 0 || digits[len(digits)-1] != '"' {
 		return at, nil, false
 	}
+
 	digits = digits[:len(digits)-1]
 	n, err := hex.Decode(digits, digits) // in place: the file was read for this
 	return time.UnixMilli(ms), digits[:n], err == nil
@@ -219,6 +228,7 @@ func (k *keySet) add(key uint64) {
 		k.zero = true
 		return
 	}
+
 	if 2*k.n >= len(k.places) {
 		old := k.places
 		*k = keySet{places: newKeySet(max(k.n+1, 32) * 2).places, zero: k.zero}
@@ -228,6 +238,7 @@ func (k *keySet) add(key uint64) {
 			}
 		}
 	}
+
 	if i := k.find(key); k.places[i] == 0 {
 		k.places[i] = key
 		k.n++

@@ -32,12 +32,14 @@ func (j *Journal) Shown(_ context.Context, to bus.Route, ids []string) error {
 	if to.MessageID == "" {
 		return nil
 	}
+
 	ids = slices.Clone(ids)
 	now := j.opts.Now()
 	var b bytes.Buffer
 	if err := shownLine(&b, to, ids, now); err != nil {
 		return err
 	}
+
 	j.mu.Lock()
 	if j.closed {
 		j.mu.Unlock()
@@ -47,12 +49,14 @@ func (j *Journal) Shown(_ context.Context, to bus.Route, ids []string) error {
 		j.mu.Unlock()
 		return nil
 	}
+
 	// It is known at once: lines come into the file in the same order, and
 	// what is not in the file yet may be in a rewritten one twice.
 	if delete(j.shown.by, to); len(ids) > 0 {
 		j.shown.by[to] = shown{ids, now}
 		j.shown.bound()
 	}
+
 	c := j.join(b.Bytes())
 	j.mu.Unlock()
 	return j.flush(c)
@@ -62,9 +66,11 @@ func (j *Journal) Shown(_ context.Context, to bus.Route, ids []string) error {
 func (j *Journal) Showing(_ context.Context, to bus.Route) ([]string, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	if j.closed {
 		return nil, bus.ErrClosed
 	}
+
 	s, ok := j.shown.by[to]
 	if !ok || j.opts.Now().Sub(s.at) > bus.ShownFor {
 		return nil, nil
@@ -113,17 +119,20 @@ func shownLine(b *bytes.Buffer, to bus.Route, ids []string, at time.Time) error 
 	if ids == nil {
 		ids = []string{}
 	}
+
 	begin := b.Len()
 	b.WriteString(`{"shown":`)
 	if err := encode(b, ids); err != nil {
 		return err
 	}
+
 	b.WriteString(`,"at":`)
 	b.Write(strconv.AppendInt(nil, at.UnixMilli(), 10))
 	b.WriteString(`,"route":`)
 	if err := encode(b, to); err != nil {
 		return err
 	}
+
 	sealLine(b, begin)
 	return nil
 }

@@ -35,6 +35,7 @@ func (m *Store) Save(ctx context.Context, name string, r io.Reader) (bus.Media, 
 	if err := diskio.MkdirAll(m.Dir, 0o700); err != nil {
 		return bus.Media{}, err
 	}
+
 	path := filepath.Join(m.Dir, rand.Text()[:12]+"_"+FileName(name))
 	head := &headReader{r: io.LimitReader(ctxReader{ctx, r}, m.Max+1)}
 	if err := diskio.CopyFile(path, head, 0o600); err != nil {
@@ -64,6 +65,7 @@ func (m *Store) Sweep(ctx context.Context, before time.Time) (n int, err error) 
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
+
 	for _, e := range list {
 		if ctx.Err() != nil {
 			break
@@ -77,6 +79,7 @@ func (m *Store) Sweep(ctx context.Context, before time.Time) (n int, err error) 
 		}
 		n++
 	}
+
 	return n, err
 }
 

@@ -25,11 +25,13 @@ func FileName(name string) string {
 		}
 		return r
 	}, norm.NFC.String(name))
+
 	name = strings.Trim(name, " .")
 	for len(name) > nameMax { // keep the end: it says what kind of file it is
 		_, size := utf8.DecodeRuneInString(name)
 		name = name[size:]
 	}
+
 	if name == "" {
 		return "file"
 	}

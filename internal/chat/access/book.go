@@ -131,6 +131,7 @@ type inquiry struct {
 func (b *Book) lookup(q inquiry) (Known, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	if err := b.refresh(); err != nil {
 		return Known{}, err
 	}
@@ -177,6 +178,7 @@ func (b *Book) Ask(ctx context.Context, channel, sender string, aliases ...strin
 		for _, key := range mine {
 			delete(p.Pending, key)
 		}
+
 		if len(mine) == 0 {
 			p.makeRoom(channel)
 		}
@@ -186,6 +188,7 @@ func (b *Book) Ask(ctx context.Context, channel, sender string, aliases ...strin
 		if err != nil {
 			return err
 		}
+
 		p.Pending[key] = request{
 			Channel: channel,
 			Sender:  sender,
@@ -193,6 +196,7 @@ func (b *Book) Ask(ctx context.Context, channel, sender string, aliases ...strin
 			Created: now,
 			Expires: now + pairingLife.Seconds(),
 		}
+
 		b.remember(p, key, code)
 		return nil
 	})
@@ -230,6 +234,7 @@ func (b *Book) Deny(ctx context.Context, codeOrSender string) (who PairingReques
 		if err != nil {
 			return err
 		}
+
 		maps.DeleteFunc(p.Pending, func(k string, r request) bool {
 			if ok && k == key || !ok && r.Sender == strings.TrimSpace(codeOrSender) {
 				who = PairingRequest{Channel: r.Channel, Sender: r.Sender}
@@ -261,6 +266,7 @@ func (b *Book) resolve(ctx context.Context, code string, apply func(*page, reque
 		if err != nil {
 			return err
 		}
+
 		if !ok {
 			p.countAttempt(now)
 			refused = ErrNoSuchCode
@@ -286,9 +292,11 @@ func (b *Book) Revoke(ctx context.Context, channel, sender string) (from []strin
 			if channel != "" && channel != name {
 				continue
 			}
+
 			first := cmp.Or(p.Aliases[name][sender], sender)
 			kept := slices.DeleteFunc(slices.Clone(p.Approved[name]), func(s string) bool { return s == first || stable(s) == stable(first) })
 			maps.DeleteFunc(p.Aliases[name], func(_, id string) bool { return id == first })
+
 			if len(kept) < len(p.Approved[name]) {
 				from = append(from, name)
 				p.Approved[name] = kept
@@ -296,10 +304,12 @@ func (b *Book) Revoke(ctx context.Context, channel, sender string) (from []strin
 					p.Owners[name] = slices.DeleteFunc(p.Owners[name], func(s string) bool { return !slices.Contains(kept, s) })
 				}
 			}
+
 			if len(kept) == 0 {
 				delete(p.Approved, name)
 			}
 		}
+
 		return nil
 	})
 	return from, err
@@ -315,15 +325,18 @@ func (b *Book) Forget(ctx context.Context, channel, account, before string) (gon
 	if known {
 		return nil, nil
 	}
+
 	err = b.change(ctx, func(p *page) error {
 		gone = nil
 		was := cmp.Or(p.Accounts[channel], before, account)
 		if p.Accounts == nil {
 			p.Accounts = map[string]string{}
 		}
+
 		if p.Accounts[channel] = account; was == account {
 			return nil
 		}
+
 		gone = p.Approved[channel]
 		delete(p.Approved, channel)
 		delete(p.Owners, channel)
@@ -338,19 +351,23 @@ func (b *Book) Forget(ctx context.Context, channel, account, before string) (gon
 func (b *Book) List() (waiting []PairingRequest, approved map[string][]string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	if err := b.refresh(); err != nil {
 		return nil, nil, err
 	}
+
 	now := b.seconds()
 	approved = map[string][]string{}
 	for name, list := range b.page.Approved {
 		approved[name] = slices.Clone(list)
 	}
+
 	for _, r := range b.page.Pending {
 		if r.Expires > now {
 			waiting = append(waiting, PairingRequest{Channel: r.Channel, Sender: r.Sender, Expires: time.UnixMilli(int64(r.Expires * 1000))})
 		}
 	}
+
 	slices.SortStableFunc(waiting, func(a, b PairingRequest) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Sender, b.Sender))
 	})
@@ -402,6 +419,7 @@ func (b *Book) redeem(ctx context.Context, channel, message string, ids []string
 	if ok {
 		delete(b.invited, key)
 	}
+
 	b.mu.Unlock()
 	if !ok {
 		return false, nil
@@ -422,6 +440,7 @@ func (b *Book) redeem(ctx context.Context, channel, message string, ids []string
 func (b *Book) change(ctx context.Context, apply func(*page) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, errors.New("the list of paired people is in use"))
 	defer cancel()
 	written := false
@@ -451,6 +470,7 @@ func (b *Book) rewrite(apply func(*page) error) ([]byte, error) {
 	if err := apply(&b.page); err != nil {
 		return nil, err
 	}
+
 	after, err := json.Marshal(b.page)
 	if err != nil || bytes.Equal(after, before) && !b.plain {
 		return nil, err
@@ -468,14 +488,17 @@ func (b *Book) refresh() error {
 	if info.Exists() && info == b.seen {
 		return nil
 	}
+
 	data, version, err := b.store.Doc(ctx, b.name)
 	if err != nil {
 		return fmt.Errorf("read the list of paired people: %w", err)
 	}
+
 	b.seen = store.Info{}
 	if err := b.decode(ctx, data); err != nil {
 		return err
 	}
+
 	if b.damaged {
 		empty, err := store.Indented(b.page)
 		if err == nil {
@@ -486,6 +509,7 @@ func (b *Book) refresh() error {
 		}
 		return nil // the next look reads what is there now
 	}
+
 	b.seen = info
 	return nil
 }
@@ -503,15 +527,18 @@ func (b *Book) decode(ctx context.Context, data []byte) error {
 		b.log.WarnContext(ctx, "the list of paired people was damaged; people must pair again", "kept_as", b.store.Where(aside), "err", err)
 		p, b.damaged = page{}, true
 	}
+
 	if p.Approved == nil {
 		p.Approved = map[string][]string{}
 	}
 	if p.Pending == nil {
 		p.Pending = map[string]request{}
 	}
+
 	if err := b.hashOld(&p); err != nil {
 		return err
 	}
+
 	b.page = p
 	return nil
 }
@@ -523,18 +550,22 @@ func (b *Book) hashOld(p *page) error {
 		if strings.HasPrefix(code, hashPrefix) {
 			continue
 		}
+
 		b.plain = true
 		r := p.Pending[code]
 		delete(p.Pending, code)
 		if r.Sender == "" || r.Channel == "" || r.Expires <= b.seconds() {
 			continue
 		}
+
 		key, err := p.hash(plainCode(code))
 		if err != nil {
 			return err
 		}
+
 		p.Pending[key] = r
 		b.given[key] = plainCode(code)
 	}
+
 	return nil
 }

@@ -21,6 +21,7 @@ func (b *Book) Command(ctx context.Context, args string) string {
 	if len(words) == 0 {
 		words = []string{"list"}
 	}
+
 	var reply string
 	var err error
 	switch verb := strings.ToLower(words[0]); {
@@ -35,20 +36,24 @@ func (b *Book) Command(ctx context.Context, args string) string {
 			who, err = b.Deny(ctx, words[1])
 			reply = phrase.Of(ctx, "Denied the request of %s on %s.", who.Sender, who.Channel)
 		}
+
 	case verb == "revoke" && (len(words) == 2 || len(words) == 3):
 		channel, sender := "", words[len(words)-1]
 		if len(words) == 3 {
 			channel = words[1]
 		}
+
 		var from []string
 		from, err = b.Revoke(ctx, channel, sender)
 		reply = phrase.Of(ctx, "%s may no longer talk to me on %s.", sender, strings.Join(from, ", "))
 		if len(from) == 0 {
 			reply = phrase.Of(ctx, "%s was not paired. /pairing list shows who is.", sender)
 		}
+
 	default:
 		return phrase.Of(ctx, pairingUsage)
 	}
+
 	if err != nil {
 		return phrase.Of(ctx, "That did not work: %v.", err)
 	}
@@ -60,13 +65,16 @@ func (b *Book) describe(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	var text strings.Builder
 	for _, r := range waiting {
 		text.WriteString(phrase.Of(ctx, "waiting: %s on %s, until %s; approve with their code\n", r.Sender, r.Channel, r.Expires.Format("15:04")))
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		text.WriteString(phrase.Of(ctx, "approved on %s: %s\n", name, strings.Join(approved[name], ", ")))
 	}
+
 	if text.Len() == 0 {
 		return phrase.Of(ctx, "No people are paired or waiting."), nil
 	}

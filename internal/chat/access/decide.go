@@ -72,6 +72,7 @@ func decide(e evidence) admission {
 	if e.rule == Admit {
 		id = cmp.Or(id, v.IDs[0])
 	}
+
 	switch {
 	case id != "":
 		return admission{
@@ -83,6 +84,7 @@ func decide(e evidence) admission {
 			named:   named,
 			demoted: named && v.Direct && e.ownerByName(),
 		}
+
 	case v.Direct && e.pairs && !v.NoPairing:
 		return admission{verdict: Invited}
 	default:
@@ -110,6 +112,7 @@ func (e evidence) addressed() bool {
 		return slices.Contains(e.section.GroupAllowFrom, v.Route.ChatID)
 	case Mention:
 	}
+
 	return v.Mentioned
 }
 
@@ -134,10 +137,12 @@ func (l Lists) backlog(now time.Time, read bool) (since time.Time, wanted bool) 
 	if l.CatchUp != nil && !*l.CatchUp {
 		return since, false
 	}
+
 	age := time.Duration(l.CatchUpMaxAgeS) * time.Second
 	if age <= 0 && read {
 		age = catchUpAge
 	}
+
 	if age <= 0 {
 		return since, true
 	}
@@ -156,17 +161,20 @@ func (e evidence) known() (id string, named bool) {
 			return cmp.Or(entry.As, id), false
 		}
 	}
+
 	if e.paired.ID != "" {
 		return e.paired.ID, false
 	}
 	if v.Owner {
 		return v.IDs[0], false
 	}
+
 	for _, list := range [][]Entry{e.lists.AllowFrom, e.lists.Owners} {
 		if entry, ok := byName(list, v.Names); ok {
 			return cmp.Or(entry.As, v.IDs[0]), true
 		}
 	}
+
 	if e.lists.open() {
 		return v.IDs[0], false
 	}
@@ -185,6 +193,7 @@ func (e evidence) owner() bool {
 	case e.paired.Owner:
 		return true
 	}
+
 	return slices.ContainsFunc(v.IDs, func(id string) bool {
 		_, ok := byID(e.lists.owners(), id)
 		return ok

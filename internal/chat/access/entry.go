@@ -93,10 +93,12 @@ func readLists(written Lists, read Reader) peopleLists {
 	if read == nil {
 		read = readIDs
 	}
+
 	l := peopleLists{Named: len(written.Owners) > 0}
 	for _, s := range written.AllowFrom {
 		l.AllowFrom = append(l.AllowFrom, read(s)...)
 	}
+
 	for _, s := range written.Owners {
 		l.Owners = append(l.Owners, read(s)...)
 	}
@@ -153,6 +155,7 @@ func doubts(written Lists, read Reader) []string {
 	if read == nil {
 		read = readIDs
 	}
+
 	var out []string
 	for _, s := range written.AllowFrom {
 		for _, e := range read(s) {
@@ -161,6 +164,7 @@ func doubts(written Lists, read Reader) []string {
 			}
 		}
 	}
+
 	for _, s := range written.Owners {
 		if !slices.ContainsFunc(read(s), func(e Entry) bool { return e.Kind == ID && e.Advice == "" }) {
 			out = append(out, fmt.Sprintf("owners, %q: only an id makes an owner, never a name; write the person's id", s))

@@ -212,6 +212,7 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 	if !v.Direct {
 		g.recordGroup(v, e.addressed())
 	}
+
 	e.paired = g.consult(ctx, e)
 
 	a := decide(e)
@@ -271,6 +272,7 @@ func (g *Gate) consult(ctx context.Context, e evidence) Known {
 			}
 		}
 	}
+
 	if v.Direct {
 		q.message = v.Text
 	}
@@ -353,10 +355,12 @@ func (g *Gate) warnName(ctx context.Context, v Visitor, demoted bool) {
 	if !g.once("name:"+v.IDs[0], notifyEvery) {
 		return
 	}
+
 	g.o.Log.WarnContext(ctx, "a person is admitted by a name that others can take over, as a guest; write the id into allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.Names)
 	if !demoted {
 		return
 	}
+
 	g.send(ctx, bus.Outbound{
 		Kind: bus.Notice, Route: v.Route, Plain: true,
 		Text: phrase.In(g.language(v.Language), "You are on my list by your name, which others can take over, so I treat you as a guest. "+
@@ -413,6 +417,7 @@ func (g *Gate) refuse(ctx context.Context, v Visitor, invite bool) {
 	if invite && g.once("code:"+v.IDs[0], replyEvery) {
 		g.invite(ctx, v)
 	}
+
 	if g.o.Lists.NotifyDenied && g.once("owner:"+v.IDs[0], notifyEvery) {
 		others, ok := g.crowd()
 		if !ok {
@@ -431,11 +436,14 @@ func (g *Gate) crowd() (others string, ok bool) {
 		g.untold++
 		return "", false
 	}
+
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	if g.untold > 0 {
 		others = phrase.In(g.language(""), " (after %d others)", g.untold)
 	}
+
 	g.untold = 0
 	return others, true
 }
@@ -451,6 +459,7 @@ func (g *Gate) invite(ctx context.Context, v Visitor) {
 		g.o.Log.Log(ctx, level, "no pairing code for a stranger", "channel", g.o.Name, "sender", v.IDs[0], "err", err)
 		return
 	}
+
 	g.send(ctx, bus.Outbound{
 		Kind:  bus.Message,
 		Route: v.Route,
@@ -477,6 +486,7 @@ func (g *Gate) notifyOwners(ctx context.Context, text string) {
 		r.MessageID = ""
 		routes = append(routes, r)
 	}
+
 	g.mu.Unlock()
 	for _, r := range routes {
 		g.send(ctx, bus.Outbound{Kind: bus.Message, Route: r, Plain: true, Text: text})

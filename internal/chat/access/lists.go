@@ -35,6 +35,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return fmt.Errorf("groupPolicy: %w", err)
 	}
+
 	switch v := Policy(s); v {
 	case "", Mention, Open, Allowlist:
 		*p = v

@@ -30,12 +30,14 @@ func (g *Gate) overhear(v Visitor) {
 	if most <= 0 || said == "" {
 		return
 	}
+
 	key := place(v.Route)
 	o, _ := g.heard.Get(key)
 	if o == nil {
 		o = &overheard{}
 		g.heard.Put(key, o)
 	}
+
 	o.lines = append(o.lines, text.Speaker(v.Name)+": "+said)
 	over := max(0, len(o.lines)-most)
 	o.lines, o.shown = o.lines[over:], max(0, o.shown-over)
@@ -56,9 +58,11 @@ func (p Pass) Submit(ctx context.Context, in bus.Inbound, submit func(context.Co
 	if earlier := p.earlier(); earlier != "" {
 		in.Quoted = append(in.Quoted, bus.Quote{Text: earlier})
 	}
+
 	if err := submit(ctx, in); err != nil {
 		return err
 	}
+
 	p.arrived()
 	return nil
 }
@@ -69,13 +73,16 @@ func (p Pass) earlier() string {
 	if p.gate == nil || p.visitor.Direct {
 		return ""
 	}
+
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	o, _ := g.heard.Get(place(p.visitor.Route))
 	if o == nil || len(o.lines) == 0 {
 		return ""
 	}
+
 	o.shown = len(o.lines)
 	return "[said before in the group:\n" + strings.Join(o.lines, "\n") + "]"
 }

@@ -96,6 +96,7 @@ func (p *page) alias(channel, first string, ids []string) {
 		if id == "" || p.approved(channel, []string{id}) != "" {
 			continue
 		}
+
 		if p.Aliases == nil {
 			p.Aliases = map[string]map[string]string{}
 		}
@@ -135,6 +136,7 @@ func (p *page) makeRoom(channel string) {
 			oldest = key
 		}
 	}
+
 	if open >= pairingPending {
 		delete(p.Pending, oldest)
 	}
@@ -184,6 +186,7 @@ func (p *page) find(code string) (key string, ok bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
+
 	for k := range p.Pending {
 		if subtle.ConstantTimeCompare([]byte(k), []byte(want)) == 1 {
 			key, ok = k, true
@@ -206,6 +209,7 @@ func newCode() string {
 		}
 		b.WriteByte(letters[n.Int64()])
 	}
+
 	return b.String()
 }
 

@@ -128,6 +128,7 @@ func (l leaky) Submit(ctx context.Context, in bus.Inbound) error {
 	if full {
 		l.h.refused++
 	}
+
 	l.h.mu.Unlock()
 	if full {
 		return errors.New("no space left on device")
@@ -148,6 +149,7 @@ func (h *house) begin() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+
 	common := func(f *Fixture) json.RawMessage {
 		c := chat.Common{Enabled: true, Lists: access.Lists{AllowFrom: []string{f.Owner}}}
 		if h.change != nil {
@@ -155,6 +157,7 @@ func (h *house) begin() {
 		}
 		return f.Section(c)
 	}
+
 	o := deliver.Options{
 		Queue: leaky{q, h}, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Drivers: map[string]chat.Driver{"test": h.driver()},
 		Sections: map[string]json.RawMessage{"test": common(&h.Fixture)},
@@ -167,6 +170,7 @@ func (h *house) begin() {
 	if h.Options != nil {
 		h.Options(&o)
 	}
+
 	m, err := deliver.NewManager(o)
 	if err != nil {
 		h.t.Fatal(err)
@@ -174,6 +178,7 @@ func (h *house) begin() {
 	if h.Serve != nil {
 		h.Serve(m.Handler())
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	pprof.Do(ctx, pprof.Labels("house", h.label()), func(ctx context.Context) { // goroutines inherit it
@@ -183,6 +188,7 @@ func (h *house) begin() {
 			}
 		})
 	})
+
 	wg.Go(func() { h.agent(ctx, q) })
 	h.q, h.m = q, m
 	h.stop = func() {
@@ -192,6 +198,7 @@ func (h *house) begin() {
 			h.t.Error(err)
 		}
 	}
+
 	h.await("the channels to run", func() bool {
 		return !slices.ContainsFunc(m.Status(), func(s deliver.Status) bool { return s.State != deliver.Running })
 	})
@@ -206,6 +213,7 @@ func (h *house) driver() chat.Driver {
 		if err != nil {
 			return nil, err
 		}
+
 		if h.Hasten != nil {
 			h.Hasten(ch)
 		}
@@ -233,6 +241,7 @@ func (h *house) goroutines() (out []string) {
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
 		h.t.Error(err)
 	}
+
 	for g := range strings.SplitSeq(b.String(), "\n\n") {
 		if strings.Contains(g, `"house":"`+h.label()+`"`) && !strings.Contains(g, "net/http.(*persistConn)") {
 			out = append(out, g)
@@ -248,6 +257,7 @@ func (h *house) agent(ctx context.Context, q bus.Queue) {
 		if err != nil {
 			return
 		}
+
 		h.mu.Lock()
 		h.got = append(h.got, in)
 		reply := h.reply
@@ -256,11 +266,13 @@ func (h *house) agent(ctx context.Context, q bus.Queue) {
 		if reply != nil {
 			outs = reply(in)
 		}
+
 		var finals []bus.Outbound
 		for _, out := range outs {
 			if out.Kind == "" {
 				out.Kind, out.ID = bus.Final, "final:"+in.ID
 			}
+
 			out.Route, out.ReplyTo, out.Meta = in.Route, in.Route.MessageID, in.Meta
 			if out.Kind == bus.Final {
 				finals = append(finals, out)
@@ -268,6 +280,7 @@ func (h *house) agent(ctx context.Context, q bus.Queue) {
 				return
 			}
 		}
+
 		if err := q.Complete(ctx, in.ID, finals...); err != nil {
 			h.t.Error(err)
 		}
@@ -304,6 +317,7 @@ func (h *house) becomes(limit time.Duration, ok func() bool) bool {
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
+
 	for !ok() {
 		select {
 		case <-tick.C:
@@ -311,6 +325,7 @@ func (h *house) becomes(limit time.Duration, ok func() bool) bool {
 			return false
 		}
 	}
+
 	return true
 }
 

@@ -24,15 +24,18 @@ func testThreads(t *testing.T, h *house) {
 	h.Deliver(t, in)
 	h.await("two answers", func() bool { return len(h.texts(h.Group)) == 2 })
 	h.settled()
+
 	for _, s := range h.Seen() {
 		if want := strings.Contains(s.Text, "thread"); s.Chat == h.Group && (s.Thread == h.Thread) != want {
 			t.Errorf("%q is in the thread %q", s.Text, s.Thread)
 		}
 	}
+
 	keys := map[string]bool{}
 	for _, got := range h.received() {
 		keys[got.SessionKey+" "+got.Route.ThreadID] = true
 	}
+
 	if len(keys) != 2 {
 		t.Errorf("the conversations are %v, want two", keys)
 	}
@@ -62,6 +65,7 @@ func testLongStream(t *testing.T, h *house) {
 			bus.Outbound{Kind: bus.Delta, StreamID: "s1", Text: "A draft."}, bus.Outbound{Kind: bus.DeltaEnd, StreamID: "s1"},
 			bus.Outbound{Text: last})
 	}
+
 	h.write(1, "go")
 	h.await("all of it", func() bool {
 		return strings.Contains(strings.Join(h.texts(""), " "), fmt.Sprintf("final%04d", words-1))
@@ -73,6 +77,7 @@ func testLongStream(t *testing.T, h *house) {
 			t.Fatalf("people see %q %d times", word, n)
 		}
 	}
+
 	if strings.Contains(all, "draft") {
 		t.Error("the draft is still there")
 	}
@@ -90,6 +95,7 @@ func testLargeFile(t *testing.T, h *house) {
 	if all := strings.Join(h.texts(h.Chat(h.Owner)), " "); !strings.Contains(all, "here") || !strings.Contains(all, "large.bin") {
 		t.Errorf("people see %q, want the text and the name of the file", all)
 	}
+
 	for _, s := range h.Seen() {
 		if len(s.Files) > 0 {
 			t.Errorf("files %q were sent", s.Files)
@@ -108,6 +114,7 @@ func testFileLimit(t *testing.T, h *house) {
 	if got := h.received()[0]; !strings.Contains(got.Text, "take this") || len(got.Media) != 0 {
 		t.Errorf("the agent got %q with %d files", got.Text, len(got.Media))
 	}
+
 	h.write(1, "hi")
 	h.await("the next answer", func() bool { return slices.Contains(h.texts(h.Chat(h.Owner)), "re: hi") })
 }
@@ -119,12 +126,14 @@ func testFileNames(t *testing.T, h *house) {
 	for i, name := range names {
 		h.Deliver(t, In{ID: fmt.Sprint(4200 + i), Sender: h.Owner, Chat: h.Chat(h.Owner), Text: "take this", File: name})
 	}
+
 	h.await("all files", func() bool { return len(h.received()) == len(names) })
 	for i, got := range h.received() {
 		if len(got.Media) != 1 {
 			t.Errorf("%q: %d files", names[i], len(got.Media))
 			continue
 		}
+
 		path := got.Media[0].Path
 		if rel, err := filepath.Rel(filepath.Join(h.dir, "media"), path); err != nil || !filepath.IsLocal(rel) || strings.ContainsAny(filepath.Base(path), "\n[]\u202E") {
 			t.Errorf("%q was kept as %q", names[i], path)
@@ -146,12 +155,14 @@ func testMarks(_ *testing.T, h *house) {
 			close(release)
 		}
 	}()
+
 	h.reply = func(in bus.Inbound) []bus.Outbound {
 		if strings.Contains(in.Text, "second") {
 			<-release
 		}
 		return []bus.Outbound{{Text: "re: " + in.Text}}
 	}
+
 	chatID := h.Chat(h.Owner)
 	h.write(2, "second") // 1002
 	h.await("its mark", func() bool { return len(h.Marks(chatID, "1002")) > 0 })
@@ -178,6 +189,7 @@ func testButtons(t *testing.T, h *house) {
 			{Text: "asked"},
 		}
 	}
+
 	chatID := h.Chat(h.Owner)
 	h.write(1, "go")
 	h.await("the question", func() bool { return len(h.texts(chatID)) >= 2 })
@@ -204,6 +216,7 @@ func testAck(_ *testing.T, h *house) {
 	if !acked {
 		h.write(1, "hi")
 	}
+
 	<-delivered
 	h.expect("re: hi")
 	h.await("the acknowledgement", func() bool { return h.Acked("1001") })
@@ -218,6 +231,7 @@ func testFrames(t *testing.T, h *house) {
 	} {
 		h.Frame(t, []byte(frame))
 	}
+
 	h.write(1, "hi")
 	h.expect("re: hi")
 	if n := len(h.received()); n != 1 {
@@ -243,12 +257,14 @@ func testBacklog(t *testing.T, h *house) {
 	h.write(1, "before")
 	h.expect("re: before")
 	h.end()
+
 	for i, c := range []struct {
 		text string
 		age  time.Duration
 	}{{"old", time.Hour}, {"recent", 30 * time.Second}} {
 		h.Backlog(t, In{ID: fmt.Sprint(1002 + i), Sender: h.Owner, Chat: h.Chat(h.Owner), Text: c.text}, c.age)
 	}
+
 	h.begin()
 	h.expect("re: before", "re: recent")
 	h.write(5, "after")
@@ -273,6 +289,7 @@ func testTwoAccounts(t *testing.T, h *house) {
 		}
 		return out
 	}
+
 	write(&h.Fixture, "7000", "one")
 	write(two, "7000", "two") // the same id, of another account
 	h.await("both answers", func() bool { return len(seen(&h.Fixture)) == 1 && len(seen(two)) == 1 })
@@ -283,6 +300,7 @@ func testTwoAccounts(t *testing.T, h *house) {
 		two.Refuse()
 		write(two, "7001", "refused")
 	}
+
 	write(&h.Fixture, "7001", "three")
 	h.await("the answer of the other", func() bool { return len(seen(&h.Fixture)) == 2 })
 	h.settled()

@@ -103,10 +103,12 @@ func Section(t *testing.T, c chat.Common, keys map[string]any) json.RawMessage {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	all := map[string]any{}
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
+
 	maps.Copy(all, keys)
 
 	section, err := json.Marshal(all)
@@ -140,6 +142,7 @@ func (f *Fixture) check(t *testing.T) {
 			t.Errorf("the field %s of the fixture must be filled, or have a reason in Lacks (%q)", name, reason)
 		}
 	}
+
 	for name := range f.Lacks {
 		if !slices.Contains(known, name) {
 			t.Errorf("Lacks names %q, which is not an optional field of the fixture", name)

@@ -129,10 +129,12 @@ func testAliases(t *testing.T, h *house) {
 		h.Deliver(t, in)
 		h.await("the answer to "+in.Text, func() bool { return slices.Contains(h.texts(chatID), "re: "+in.Text) })
 	}
+
 	scopes := map[string]bool{}
 	for _, got := range h.received() {
 		scopes[got.Scope+" "+got.SessionKey+" "+got.Route.ChatID] = true
 	}
+
 	if len(scopes) != 1 {
 		t.Errorf("the person has %d memories: %v", len(scopes), scopes)
 	}

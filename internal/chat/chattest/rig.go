@@ -176,6 +176,7 @@ func (r *Rig) Await(what string, cond func() bool) {
 	limit := time.After(timeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
+
 	for {
 		r.mu.Lock()
 		changed := r.changed
@@ -183,6 +184,7 @@ func (r *Rig) Await(what string, cond func() bool) {
 		if cond() {
 			return
 		}
+
 		select {
 		case <-changed:
 		case <-tick.C:

@@ -45,6 +45,7 @@ func testGrowth(t *testing.T, h *house) {
 		}
 		return all
 	}
+
 	done := make(chan struct{})
 	h.live(t, func(say func(bus.Outbound)) {
 		defer close(done)
@@ -57,18 +58,21 @@ func testGrowth(t *testing.T, h *house) {
 				return
 			}
 		}
+
 		say(bus.Outbound{Kind: bus.DeltaEnd, StreamID: "s0"})
 		say(bus.Outbound{Text: strings.TrimSpace(whole.String()), Streamed: true})
 	})
 	if <-done; t.Failed() {
 		return
 	}
+
 	h.setReply(nil)
 	h.write(2, "after")
 	h.await("the next answer", func() bool { return strings.Contains(look(), "re: after") })
 	if lost {
 		t.Error("a part of the text that was shown went away")
 	}
+
 	all := look()
 	for i := range pieces {
 		for word := range strings.FieldsSeq(numbered(fmt.Sprintf("piece%dw", i), words)) {
@@ -86,6 +90,7 @@ func testIdleEdits(t *testing.T, h *house) {
 	if h.Idle == nil {
 		t.Fatal("the fixture of a platform that shows texts that grow counts idle edits")
 	}
+
 	done := make(chan struct{})
 	h.live(t, func(say func(bus.Outbound)) {
 		defer close(done)
@@ -99,11 +104,13 @@ func testIdleEdits(t *testing.T, h *house) {
 			}
 			say(bus.Outbound{Kind: bus.DeltaEnd, StreamID: id, Resuming: i == 0})
 		}
+
 		say(bus.Outbound{Text: "It is four.", Streamed: true})
 	})
 	if <-done; t.Failed() {
 		return
 	}
+
 	h.setReply(nil)
 	h.write(2, "after")
 	h.await("the next answer", func() bool { return slices.Contains(h.texts(h.Chat(h.Owner)), "re: after") })

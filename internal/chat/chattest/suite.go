@@ -41,6 +41,7 @@ func testStranger(t *testing.T, h *house) {
 	if h.Touched != nil {
 		before = h.Touched()
 	}
+
 	h.Deliver(t, who)
 	h.await("the code", func() bool { return len(h.texts(who.Chat)) == 1 })
 	if n := len(h.received()); n != 0 {
@@ -49,10 +50,12 @@ func testStranger(t *testing.T, h *house) {
 	if h.Touched != nil && h.Touched() != before {
 		t.Errorf("the platform was asked for %d things on behalf of a stranger", h.Touched()-before)
 	}
+
 	waiting, _, err := h.m.Book().List()
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("waiting %+v, %v, want one", waiting, err)
 	}
+
 	h.write(1, "/pairing approve "+pairingCode(h.texts(who.Chat)[0]))
 	h.await("the approval", func() bool { return len(h.texts(h.Chat(h.Owner))) == 1 })
 	who.ID, who.Text = "2001", "hello"
@@ -77,6 +80,7 @@ func testBorrowedID(t *testing.T, h *house) {
 		}
 		return len(waiting) == 1
 	})
+
 	h.settled()
 	if got := h.received(); len(got) > 0 {
 		t.Errorf("the agent got %+v of a stranger with the name of the owner", got)
@@ -104,6 +108,7 @@ func testLongText(t *testing.T, h *house) {
 	for i := range 1000 {
 		b.WriteString("word" + string(rune('a'+i%26)) + "\n")
 	}
+
 	b.WriteString("```\n\nEnd.")
 	h.reply = func(bus.Inbound) []bus.Outbound { return []bus.Outbound{{Text: b.String()}} }
 	h.write(1, "go")
@@ -163,6 +168,7 @@ func testRestart(t *testing.T, h *house) {
 	if h.Repeats {
 		h.write(1, "hi")
 	}
+
 	h.write(2, "again")
 	h.expect("re: hi", "re: again")
 	if n := len(h.received()); n != 2 {
@@ -176,15 +182,18 @@ func testStream(t *testing.T, h *house) {
 		if !in.WantsStream {
 			t.Error("the message wants no stream")
 		}
+
 		var outs []bus.Outbound
 		for range 40 {
 			outs = append(outs, bus.Outbound{Kind: bus.Delta, StreamID: "s0", Text: "look "})
 		}
+
 		outs = append(outs, bus.Outbound{Kind: bus.DeltaEnd, StreamID: "s0", Resuming: true},
 			bus.Outbound{Kind: bus.Delta, StreamID: "s1", Text: "It is "}, bus.Outbound{Kind: bus.Delta, StreamID: "s1", Text: "four."},
 			bus.Outbound{Kind: bus.DeltaEnd, StreamID: "s1"})
 		return append(outs, bus.Outbound{Text: "It is four.", Streamed: true})
 	}
+
 	h.write(1, "2+2")
 	first := strings.TrimSpace(strings.Repeat("look ", 40))
 	if h.m.Channel("test").Caps().OneMessage {
@@ -192,6 +201,7 @@ func testStream(t *testing.T, h *house) {
 		h.expect(first + "\n\nIt is four.")
 		return
 	}
+
 	h.expect(first, "It is four.")
 }
 
@@ -200,6 +210,7 @@ func testFiles(t *testing.T, h *house) {
 	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	h.reply = func(bus.Inbound) []bus.Outbound {
 		return []bus.Outbound{{Text: "here", Media: []bus.Media{{Path: path, Name: "out.txt", Size: 7}}}}
 	}
@@ -213,6 +224,7 @@ func testFiles(t *testing.T, h *house) {
 		}
 		return
 	}
+
 	h.Deliver(t, In{ID: "4000", Sender: h.Owner, Chat: h.Chat(h.Owner), Text: "take this", File: "in.txt"})
 	h.await("the file", func() bool {
 		return slices.ContainsFunc(h.Seen(), func(s Seen) bool { return slices.Contains(s.Files, "out.txt") })
@@ -221,6 +233,7 @@ func testFiles(t *testing.T, h *house) {
 	if len(got) != 1 || len(got[0].Media) != 1 {
 		t.Fatalf("the agent got %+v, want one file", got)
 	}
+
 	data, err := os.ReadFile(got[0].Media[0].Path)
 	if err != nil || string(data) != "content of in.txt" {
 		t.Errorf("the file that came in: %q, %v", data, err)
@@ -275,6 +288,7 @@ func testHalfOpen(_ *testing.T, h *house) {
 		if s.State == deliver.Running && s.Since.After(since) {
 			return true
 		}
+
 		// A channel that polls until it is connected notices nothing before: it is
 		// connected when the next silence begins.
 		if time.Now().After(again) {
@@ -283,6 +297,7 @@ func testHalfOpen(_ *testing.T, h *house) {
 		}
 		return false
 	})
+
 	h.wire.reap() // others than the one that is watched would only be noticed when they are used
 	h.write(2, "after")
 	h.expect("re: before", "re: after")

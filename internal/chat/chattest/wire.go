@@ -45,9 +45,11 @@ func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
+
 	s := &strand{Conn: c}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	s.silent.Store(w.down)
 	w.conns = append(w.conns, s)
 	return s, nil

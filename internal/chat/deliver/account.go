@@ -41,6 +41,7 @@ func (m *Manager) expand(sections map[string]json.RawMessage) map[string]json.Ra
 			out[name] = sections[name]
 			continue
 		}
+
 		several, err := d.Expand(sections[name])
 		if err != nil {
 			m.o.Log.Warn("accounts of a section cannot be read", "channel", name, "err", err)
@@ -48,6 +49,7 @@ func (m *Manager) expand(sections map[string]json.RawMessage) map[string]json.Ra
 		if several == nil {
 			out[name] = sections[name]
 		}
+
 		for account, section := range several {
 			full := name
 			if account != "" {
@@ -58,6 +60,7 @@ func (m *Manager) expand(sections map[string]json.RawMessage) map[string]json.Ra
 			}
 		}
 	}
+
 	return out
 }
 
@@ -67,14 +70,17 @@ func (s *supervisor) claim(identity string) error {
 	if identity == "" {
 		return nil
 	}
+
 	m := s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	key := platform(s.name) + " " + identity
 	if other := m.claims[key]; other != "" && other != s.name {
 		s.wants = key
 		return chat.Fatal(fmt.Errorf("channels.%s is the same account as channels.%s (%s): remove one of the two sections", s.name, other, identity))
 	}
+
 	s.wants = ""
 	m.claims[key] = s.name
 	m.unclaim(s.name, key)
@@ -89,6 +95,7 @@ func (m *Manager) unclaim(name, except string) {
 		if by != name || key == except {
 			continue
 		}
+
 		delete(m.claims, key)
 		for _, s := range m.supervisors {
 			if s.wants != key {
@@ -137,6 +144,7 @@ func (m *Manager) account(name string) (chat.Driver, *supervisor, error) {
 	if err != nil {
 		return d, nil, err
 	}
+
 	m.mu.Lock()
 	s := m.supervisors[name]
 	names := slices.Sorted(maps.Keys(m.supervisors))
@@ -147,6 +155,7 @@ func (m *Manager) account(name string) (chat.Driver, *supervisor, error) {
 	} else {
 		section = s.section
 	}
+
 	apart := newSupervisor(m, name, section)
 	return d, apart, errors.Join(err, chat.DecodeCommon(apart.section, &apart.common))
 }
@@ -158,6 +167,7 @@ func (m *Manager) Probe(ctx context.Context, name string) (r chat.Report, err er
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	defer recoverPanic(s.log, &err)
 	deps := s.deps()
 	if _, err := d.New(deps, s.section); err != nil {
@@ -166,6 +176,7 @@ func (m *Manager) Probe(ctx context.Context, name string) (r chat.Report, err er
 	if d.Probe == nil {
 		return chat.Report{}, nil
 	}
+
 	r, err = d.Probe(ctx, deps, s.section)
 	return r, chat.Explain(err)
 }
@@ -178,12 +189,14 @@ func (m *Manager) Login(ctx context.Context, name string, p chat.Dialog, force b
 	if err != nil && (d.Login == nil || !errors.Is(err, errNoSection)) {
 		return chat.Result{}, err
 	}
+
 	if d.Login == nil {
 		if _, err := s.make(d.New); err != nil {
 			return chat.Result{}, err // says which key is missing
 		}
 		return chat.Result{}, fmt.Errorf("%s: %w", name, ErrNoLogin)
 	}
+
 	err = m.without(ctx, name, func() (err error) {
 		defer recoverPanic(s.log, &err)
 		r, err = d.Login(ctx, s.deps(), s.section, p, force)
@@ -222,9 +235,11 @@ func (m *Manager) without(ctx context.Context, name string, do func() error) err
 		m.mu.Unlock()
 		return fmt.Errorf("%s is being logged in or restarted already", name)
 	}
+
 	m.away[name] = true
 	running := m.running
 	m.mu.Unlock()
+
 	if !running {
 		defer m.back(name, func(*supervisor) {})
 		return do()
@@ -239,10 +254,12 @@ func (m *Manager) without(ctx context.Context, name string, do func() error) err
 		}
 		return nil
 	}
+
 	err := errors.Join(m.during(ctx, stop)...)
 	if err == nil {
 		err = do()
 	}
+
 	start := func(life context.Context) []error {
 		return m.back(name, func(s *supervisor) { s.start(life) })
 	}
@@ -253,17 +270,20 @@ func (m *Manager) without(ctx context.Context, name string, do func() error) err
 func (m *Manager) back(name string, begin func(*supervisor)) []error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	delete(m.away, name)
 	old := m.supervisors[name]
 	if old == nil {
 		return nil // the section was removed meanwhile
 	}
+
 	s := m.build(name, old.section)
 	m.supervisors[name] = s
 	m.route()
 	if s.ch == nil {
 		m.unclaim(name, "")
 	}
+
 	begin(s)
 	if s.broken != nil {
 		return []error{fmt.Errorf("channel %s: %w", name, s.broken)}

@@ -46,6 +46,7 @@ func newAdapter(ch chat.Channel, streaming bool, gate *access.Gate, log *slog.Lo
 	if a.caps.Quotes {
 		a.quotes = newQuotes()
 	}
+
 	a.signaller, _ = ch.(chat.Signaller)
 	a.planner, _ = ch.(chat.Planner)
 	if streaming && a.caps.EditEvery > 0 && !a.caps.Whole {
@@ -82,10 +83,12 @@ func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err er
 	if a.caps.Whole {
 		return a.ch.Send(ctx, out)
 	}
+
 	limit := sendWait
 	if len(out.Media) > 0 {
 		limit = mediaWait
 	}
+
 	ctx, done := bounded(ctx, limit)
 	defer done()
 	if id, err = a.ch.Send(ctx, out); err == nil {
@@ -125,6 +128,7 @@ func (a *adapter) erase(ctx context.Context, to bus.Route, id string) (err error
 	if err = a.streamer.Erase(ctx, to, id); err == nil {
 		a.quotes.remove(to.ChatID, id)
 	}
+
 	if errors.Is(err, errors.ErrUnsupported) {
 		return chat.Permanent(err)
 	}

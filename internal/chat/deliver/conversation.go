@@ -62,19 +62,23 @@ func (c *conversation) add(d bus.Delivery) {
 		c.queue = append(c.queue, d)
 		return
 	}
+
 	if !c.away.IsZero() { // only answers wait for a client
 		c.lossy = c.lossy || d.Kind == bus.Delta
 		return
 	}
+
 	if n := len(c.queue); n > 0 && (d.Kind == bus.Delta || d.Kind == bus.Reasoning) {
 		if last := &c.queue[n-1]; last.Kind == d.Kind && last.StreamID == d.StreamID {
 			last.Text += d.Text
 			return
 		}
 	}
+
 	if c.volatile >= volatileMax && d.Kind != bus.Delta && d.Kind != bus.DeltaEnd {
 		return
 	}
+
 	c.volatile++
 	c.queue = append(c.queue, d)
 }
@@ -140,6 +144,7 @@ func (c *conversation) mention(ctx context.Context, out bus.Outbound) {
 	if turn == nil && !c.pace(ctx, out.Route) {
 		return
 	}
+
 	answered := c.join(&out, turn != nil)
 	if answered && out.Kind != bus.Notice {
 		return
@@ -171,9 +176,11 @@ func (c *conversation) join(out *bus.Outbound, turn bool) (answered bool) {
 		}
 		return o.Text
 	}
+
 	out.Text = look(out)
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
+
 	for len(c.queue) > 0 && out.Kind != bus.Reasoning {
 		n := c.queue[0]
 		if n.Kind != bus.Progress && n.Kind != bus.ToolHint && n.Kind != bus.Notice || n.Plain != out.Plain || n.Route.MessageID != out.Route.MessageID {
@@ -183,6 +190,7 @@ func (c *conversation) join(out *bus.Outbound, turn bool) (answered bool) {
 		c.queue = c.queue[1:]
 		c.volatile--
 	}
+
 	for _, d := range c.queue {
 		answered = answered || d.Kind == bus.Final
 	}

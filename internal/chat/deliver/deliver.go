@@ -35,9 +35,11 @@ func (c *conversation) deliver(ctx context.Context, d bus.Delivery) {
 	case <-ctx.Done():
 		return
 	}
+
 	if final || d.Kind == bus.Ask {
 		w.signals.stop(c.key)
 	}
+
 	repeated, key := w.repeated(c.key, d.Outbound)
 	from := d.Parts
 	parts, err := w.a.plan(d.Outbound)
@@ -47,6 +49,7 @@ func (c *conversation) deliver(ctx context.Context, d bus.Delivery) {
 	if repeated || d.Kind == bus.Ask && w.expired(d.Outbound) {
 		parts = nil
 	}
+
 	if final && w.a.streamer != nil {
 		var ok bool
 		if from, ok = c.completeStream(ctx, d, parts); !ok {
@@ -59,6 +62,7 @@ func (c *conversation) deliver(ctx context.Context, d bus.Delivery) {
 		if i > d.Parts {
 			w.recordParts(ctx, d.ID, i)
 		}
+
 		err := c.part(ctx, parts[i])
 		if ctx.Err() != nil && err != nil {
 			return
@@ -92,6 +96,7 @@ func (c *conversation) substitute(ctx context.Context, whole, part bus.Outbound,
 	default:
 		notice.Text = phrase.In(whole.Language, "My answer could not be shown here. Ask me to write it differently.")
 	}
+
 	if _, err := c.w.a.send(ctx, notice); err != nil {
 		c.w.log.DebugContext(ctx, "the notice about a lost message is lost too", "err", err)
 		return false
@@ -117,6 +122,7 @@ func (c *conversation) retry(ctx context.Context, to bus.Route, do func() error)
 		if !c.pace(ctx, to) {
 			return ctx.Err()
 		}
+
 		err := do()
 		switch {
 		case err == nil || chat.IsPermanent(err):
@@ -129,12 +135,15 @@ func (c *conversation) retry(ctx context.Context, to bus.Route, do func() error)
 			}
 			start = time.Now()
 			continue
+
 		case time.Since(start) > deliverFor:
 			return fmt.Errorf("%w: %w", errGivenUp, err)
 		}
+
 		if c.backoff(err); failures == 0 {
 			c.w.log.WarnContext(ctx, "a message is tried again", "chat", to.ChatID, "err", c.w.redact(err.Error()))
 		}
+
 		if !c.pause(ctx, err, &failures) {
 			return ctx.Err()
 		}
@@ -152,12 +161,14 @@ func (c *conversation) awaitClient(ctx context.Context, deferred bool) error {
 	if deferred {
 		_, connected = c.w.health.running()
 	}
+
 	select {
 	case <-c.listener:
 	case <-connected:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	if c.w.clearExcess(c) {
 		return fmt.Errorf("%w: too many answers wait for clients", errGivenUp)
 	}
@@ -173,6 +184,7 @@ func (c *conversation) pause(ctx context.Context, err error, failures *int) bool
 	if limited, ok := errors.AsType[*chat.RateLimitedError](err); ok {
 		return wait.For(ctx, min(max(limited.After, 0), pauseMax)) == nil
 	}
+
 	if errors.Is(err, chat.ErrNotReady) {
 		d = readyWait
 	} else {
@@ -184,6 +196,7 @@ func (c *conversation) pause(ctx context.Context, err error, failures *int) bool
 			}
 		}
 	}
+
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -52,12 +52,14 @@ func (d *Directory) Address(ctx context.Context, r bus.Route) (found bus.Route, 
 	if !ok || r.ChatID == "" {
 		return r, nil
 	}
+
 	defer recoverPanic(d.log, &err)
 	ctx, cancel := context.WithTimeout(ctx, addressWait)
 	defer cancel()
 	if found, err = a.Address(ctx, r.ChatID); err != nil {
 		return r, err
 	}
+
 	found.Channel = r.Channel
 	found.ThreadID, found.MessageID = cmp.Or(r.ThreadID, found.ThreadID), r.MessageID
 	return found, nil

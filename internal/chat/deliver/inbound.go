@@ -17,19 +17,23 @@ func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 	if s.closing.Load() || s.m.isEnding() {
 		return chat.ErrStopping
 	}
+
 	if in.Route.Channel == "" {
 		in.Route.Channel = s.name
 	}
+
 	in.Language = s.language(in.Language)
 	if !s.caps.Whole {
 		in.WantsStream = s.out.a.streamer != nil
 	}
+
 	if args, ok := pairingArgs(in.Text); ok {
 		return s.pair(ctx, in, args)
 	}
 	if err := s.m.o.Queue.Submit(ctx, in); err != nil {
 		return err
 	}
+
 	s.health.received()
 	s.out.a.quotes.store(in.Route.ChatID, in.Route.MessageID, chat.Quoted{Text: in.Text, Media: in.Media, SenderID: in.SenderID})
 	s.out.replies.open(in.Route, s.out.now())

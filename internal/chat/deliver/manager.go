@@ -102,6 +102,7 @@ func NewManager(o Options) (*Manager, error) {
 	if o.Queue == nil || o.Store == nil || o.DataDir == "" {
 		return nil, errors.New("channels need a queue, a store and a folder for their data")
 	}
+
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -129,6 +130,7 @@ func NewManager(o Options) (*Manager, error) {
 	if o.Directory == nil {
 		o.Directory = NewDirectory(o.Log)
 	}
+
 	m := &Manager{
 		Directory: o.Directory,
 		o:         o,
@@ -137,17 +139,21 @@ func NewManager(o Options) (*Manager, error) {
 		requests:  make(chan order),
 		ending:    make(chan struct{}),
 	}
+
 	m.book = access.OpenBook(access.BookOptions{
 		Store:   o.Store,
 		Changed: func() { o.Changed("pairing") },
 		Log:     o.Log,
 		Now:     o.Now,
 	})
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	for name, section := range m.expand(o.Sections) {
 		m.supervisors[name] = m.build(name, section)
 	}
+
 	m.route()
 	return m, nil
 }
@@ -164,13 +170,16 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.mu.Unlock()
 		return errors.New("the channels are already running")
 	}
+
 	m.running, m.ended = true, make(chan struct{})
 	for _, s := range m.supervisors {
 		s.start(ctx)
 	}
+
 	m.mu.Unlock()
 	var sweeper sync.WaitGroup
 	sweeper.Go(func() { m.sweep(ctx) })
+
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -178,6 +187,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			r.done <- r.do(ctx)
 		}
 	}
+
 	m.mu.Lock()
 	list := slices.Collect(maps.Values(m.supervisors))
 	m.running = false
@@ -186,6 +196,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	for _, s := range list {
 		s.join()
 	}
+
 	sweeper.Wait()
 	return nil
 }
@@ -198,14 +209,17 @@ func (m *Manager) AwaitLocal(ctx context.Context, most time.Duration) {
 	m.mu.Lock()
 	list := slices.Collect(maps.Values(m.supervisors))
 	m.mu.Unlock()
+
 	for _, s := range list {
 		if s.ch == nil || !s.caps.Whole {
 			continue
 		}
+
 		running, connected := s.health.running()
 		if running {
 			continue
 		}
+
 		select {
 		case <-connected:
 		case <-ctx.Done():
@@ -277,6 +291,7 @@ func (m *Manager) during(ctx context.Context, do func(life context.Context) []er
 	case <-ctx.Done():
 		return []error{ctx.Err()}
 	}
+
 	select {
 	case errs := <-r.done:
 		return errs
@@ -294,6 +309,7 @@ func (m *Manager) replace(ctx context.Context, sections map[string]json.RawMessa
 			old = append(old, s)
 		}
 	}
+
 	m.mu.Unlock()
 	stopAll(old...)
 	m.mu.Lock()
@@ -320,6 +336,7 @@ func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*supervis
 			m.unclaim(name, "")
 		}
 	}
+
 	var fresh []*supervisor
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
 		if s := m.supervisors[name]; s != nil && sameJSON(s.section, sections[name]) {
@@ -329,6 +346,7 @@ func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*supervis
 		m.supervisors[name] = s
 		fresh = append(fresh, s)
 	}
+
 	m.route()
 	for _, s := range fresh {
 		if s.ch == nil {
@@ -341,6 +359,7 @@ func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*supervis
 			begin(s)
 		}
 	}
+
 	return errs
 }
 
@@ -360,25 +379,30 @@ func (m *Manager) build(name string, section json.RawMessage) *supervisor {
 		s.fail(err)
 		return s
 	}
+
 	s.enabled = s.common.Enabled
 	if !s.enabled {
 		return s
 	}
+
 	driver, err := m.driver(name)
 	if err != nil {
 		s.fail(chat.Fatal(err))
 		return s
 	}
+
 	s.usual = driver.Language
 	ch, err := s.make(driver.New)
 	if err != nil {
 		s.fail(err)
 		return s
 	}
+
 	s.attach(ch)
 	if len(s.common.AllowFrom) == 0 && !s.caps.Whole { // programs of ours know who may come by themselves
 		s.log.Warn("allowFrom is empty: new people must pair first")
 	}
+
 	for _, doubt := range s.gate.Doubts() {
 		s.log.Warn("an entry of the lists of people means less than it may seem", "channel", s.name, "entry", doubt)
 	}
@@ -390,6 +414,7 @@ func (m *Manager) build(name string, section json.RawMessage) *supervisor {
 func (m *Manager) Doubts() map[string][]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	out := map[string][]string{}
 	for name, s := range m.supervisors {
 		if s.gate == nil || s.ch == nil || s.caps.Whole {
@@ -399,6 +424,7 @@ func (m *Manager) Doubts() map[string][]string {
 			out[name] = list
 		}
 	}
+
 	return out
 }
 
@@ -419,6 +445,7 @@ func (s *supervisor) deps() chat.Deps {
 	if k, ok := o.Queue.(bus.Knower); ok {
 		known, settled = k.Known, k.Completed
 	}
+
 	if s.gate == nil {
 		s.gate = access.NewGate(access.GateOptions{
 			Name:     s.name,
@@ -430,6 +457,7 @@ func (s *supervisor) deps() chat.Deps {
 			Now:      o.Now,
 		})
 	}
+
 	return chat.Deps{
 		Name:       s.name,
 		Gate:       s.gate,
@@ -481,11 +509,13 @@ func (m *Manager) route() {
 	slices.SortStableFunc(names, func(a, b string) int { // what runs keeps its addresses
 		return cmp.Compare(m.supervisors[a].rank(), m.supervisors[b].rank())
 	})
+
 	for _, name := range names {
 		h, ok := m.supervisors[name].ch.(chat.Handler)
 		if !ok {
 			continue
 		}
+
 		for pattern, handler := range h.Routes() {
 			if err := handle(mux, pattern, handler); err != nil {
 				m.supervisors[name].fail(err)
@@ -494,6 +524,7 @@ func (m *Manager) route() {
 			}
 		}
 	}
+
 	m.mux.Store(mux)
 }
 
@@ -508,6 +539,7 @@ func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 			err = fmt.Errorf("the address %q cannot be served: %s", pattern, why)
 		}
 	}()
+
 	mux.Handle(pattern, h)
 	return nil
 }
@@ -533,10 +565,12 @@ func (m *Manager) sweep(ctx context.Context) {
 		for name := range m.supervisors {
 			stores = append(stores, &media.Store{Dir: filepath.Join(m.o.MediaDir, media.FileName(name))})
 		}
+
 		m.mu.Unlock()
 		for _, name := range m.o.Kept {
 			stores = append(stores, &media.Store{Dir: filepath.Join(m.o.MediaDir, name)})
 		}
+
 		for _, s := range stores {
 			if n, err := s.Sweep(ctx, m.o.Now().Add(-mediaKeep)); err != nil {
 				m.o.Log.WarnContext(ctx, "old files of a channel cannot be removed", "dir", s.Dir, "err", err)
@@ -544,6 +578,7 @@ func (m *Manager) sweep(ctx context.Context) {
 				m.o.Log.InfoContext(ctx, "old files of a channel were removed", "dir", s.Dir, "files", n)
 			}
 		}
+
 		if wait.For(ctx, sweepEvery) != nil {
 			return
 		}

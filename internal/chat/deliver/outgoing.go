@@ -135,6 +135,7 @@ func (w *sender) parked() (n int) {
 		}
 		n += len(c.queue) - c.volatile
 	}
+
 	return n
 }
 
@@ -149,6 +150,7 @@ func (w *sender) read(ctx context.Context) {
 			}
 			return
 		}
+
 		if d.Kind == bus.Ended && w.a.signaller == nil && !w.a.caps.OneMessage || w.a.caps.Whole && w.passOn(send, d) {
 			continue
 		}
@@ -175,9 +177,11 @@ func (w *sender) passOn(ctx context.Context, d bus.Delivery) bool {
 		ctx, cancel = context.WithTimeout(ctx, passWait)
 		defer cancel()
 	}
+
 	if _, err := w.a.send(ctx, d.Outbound); err != nil {
 		return !d.Kind.Durable() // what only shows progress is not worth another try
 	}
+
 	if d.Kind.Durable() {
 		w.health.sent()
 		w.acks <- d.ID
@@ -224,6 +228,7 @@ func (w *sender) wanted(out bus.Outbound) bool {
 	case bus.ToolEvent, bus.ToolDelta, bus.ToolOutput, bus.GoalState, bus.FileEdit, bus.Used:
 		return caps.Whole
 	}
+
 	return true
 }
 
@@ -233,12 +238,14 @@ func (w *sender) push(ctx context.Context, d bus.Delivery) {
 	case bus.Delta, bus.Reasoning, bus.ToolEvent, bus.ToolDelta:
 		w.signals.show(ctx, bus.Route{Channel: d.Route.Channel, ChatID: d.Route.ChatID, ThreadID: d.Route.ThreadID})
 	}
+
 	if !w.wanted(d.Outbound) {
 		return
 	}
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	c := w.chats[keyOf(d.Route)]
 	if c == nil {
 		c = w.begin(keyOf(d.Route))
@@ -246,10 +253,12 @@ func (w *sender) push(ctx context.Context, d bus.Delivery) {
 	if c.add(d); !c.away.IsZero() {
 		w.boundAway()
 	}
+
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
+
 	if !c.running && !w.closing {
 		c.running = true
 		w.work.Go(func() { c.serve(ctx) })
@@ -264,6 +273,7 @@ func (w *sender) begin(key chatKey) *conversation {
 		rate.chat.bucket.limit, rate.group.bucket.limit = w.a.caps.Rate.Chat, w.a.caps.Rate.Group
 		w.rates[key.chat] = rate
 	}
+
 	rate.threads++
 	c := newChat(w, key, rate)
 	w.chats[key] = c
@@ -327,14 +337,17 @@ func (w *sender) boundAway() {
 		if c.away.IsZero() {
 			continue
 		}
+
 		n += c.busy + len(c.queue)
 		for _, d := range c.queue {
 			bytes += len(d.Text)
 		}
+
 		if oldest == nil || c.away.Before(oldest.away) {
 			oldest = c
 		}
 	}
+
 	if oldest != nil && (n > awayMax || bytes > awayBytes) {
 		oldest.excess = true
 		oldest.notify()
@@ -346,6 +359,7 @@ func (w *sender) boundAway() {
 func (w *sender) next(c *conversation, keep bool) (d bus.Delivery, more, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	c.busy, c.must = 0, false
 	if len(c.queue) == 0 {
 		if !keep {
@@ -364,6 +378,7 @@ func (w *sender) next(c *conversation, keep bool) (d bus.Delivery, more, ok bool
 	if !d.Kind.Durable() {
 		c.volatile--
 	}
+
 	c.busy, c.must = 1, d.Kind.Durable()
 	return d, len(c.queue) > 0, true
 }
@@ -374,6 +389,7 @@ func (w *sender) forgetIdle() {
 	if len(w.chats) <= chatsKept || now.Sub(w.swept) < sweepChats {
 		return
 	}
+
 	w.swept = now
 	for _, c := range w.chats {
 		if c.idle(now) {
@@ -400,6 +416,7 @@ func (w *sender) repeated(c chatKey, out bus.Outbound) (bool, answerKey) {
 	if w.a.caps.Whole || out.Kind == bus.Ask || key.message == "" || len(out.Media) > 0 || out.Text == "" {
 		return false, answerKey{}
 	}
+
 	sum := sha256.Sum256([]byte(strings.Join(strings.Fields(out.Text), " ")))
 	copy(key.sum[:], sum[:])
 

@@ -73,6 +73,7 @@ func (s *signals) show(ctx context.Context, to bus.Route) {
 	if s.a.signaller == nil {
 		return
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -80,12 +81,14 @@ func (s *signals) show(ctx context.Context, to bus.Route) {
 	if s.closing || p != nil && !p.idle && to.MessageID == "" {
 		return
 	}
+
 	if p == nil {
 		p = &presence{}
 		s.chats[keyOf(to)] = p
 	} else {
 		p.stop()
 	}
+
 	p.idle = false
 	tell := func() {}
 	if to.MessageID != "" {
@@ -125,9 +128,11 @@ func (s *signals) repeat(ctx context.Context, to bus.Route) {
 		if d <= 0 {
 			return
 		}
+
 		if limited, ok := errors.AsType[*chat.RateLimitedError](err); ok {
 			d = max(d, limited.After)
 		}
+
 		if wait.For(ctx, d) != nil {
 			return
 		}
@@ -171,6 +176,7 @@ func (s *signals) unmark(ctx context.Context, key chatKey, to bus.Route) bool {
 		s.mu.Unlock()
 		return false
 	}
+
 	var known []*mark
 	p.marked = slices.DeleteFunc(p.marked, func(m *mark) bool {
 		if m.to.MessageID == to.MessageID {
@@ -179,16 +185,19 @@ func (s *signals) unmark(ctx context.Context, key chatKey, to bus.Route) bool {
 		}
 		return false
 	})
+
 	left := len(p.marked)
 	if left == 0 {
 		p.stop()
 		delete(s.chats, key)
 	}
+
 	s.mu.Unlock()
 
 	if left > 0 {
 		s.show(ctx, bus.Route{Channel: to.Channel, ChatID: to.ChatID, ThreadID: to.ThreadID})
 	}
+
 	for _, m := range known {
 		select {
 		case <-m.set:

@@ -35,9 +35,11 @@ func (q *quotes) store(chatID, id string, m chat.Quoted) {
 	if q == nil || id == "" {
 		return
 	}
+
 	m.Text = text.Ellipsis(m.Text, quoteChars)
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	c, ok := q.chats.Get(chatID)
 	if !ok {
 		c = &chatQuotes{messages: map[string]chat.Quoted{}}
@@ -46,6 +48,7 @@ func (q *quotes) store(chatID, id string, m chat.Quoted) {
 	if _, known := c.messages[id]; !known {
 		c.ids = append(c.ids, id)
 	}
+
 	c.messages[id] = m
 	if len(c.ids) > quoteMost {
 		delete(c.messages, c.ids[0])
@@ -58,12 +61,15 @@ func (q *quotes) get(chatID, id string) (m chat.Quoted, ok bool) {
 	if q == nil {
 		return m, false
 	}
+
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	c, ok := q.chats.Get(chatID)
 	if !ok {
 		return m, false
 	}
+
 	m, ok = c.messages[id]
 	return m, ok
 }

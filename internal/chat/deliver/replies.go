@@ -51,16 +51,20 @@ func (r *replies) spend(out *bus.Outbound, now time.Time, keep int) bool {
 	if r.limit.Count <= 0 {
 		return true
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	a, ok := r.chats.Get(out.Route.ChatID)
 	if !ok {
 		return true
 	}
+
 	again := r.keys && a.paid[out.Key]
 	if a.left <= keep && !again || r.limit.Per > 0 && now.Sub(a.at) >= r.limit.Per {
 		return false
 	}
+
 	if !again {
 		a.left--
 	}

@@ -125,11 +125,13 @@ func (h *health) ready(identity string, err error) {
 	if fresh {
 		h.up = h.now()
 	}
+
 	h.set(Running, "")
 	h.met = true
 	if identity != "" {
 		h.status.Identity = identity
 	}
+
 	close(h.connected)
 	h.connected = make(chan struct{})
 	h.mu.Unlock()
@@ -197,6 +199,7 @@ func (h *health) lost(out bus.Outbound, err error) {
 		Kind:   out.Kind,
 		Error:  reason,
 	})
+
 	h.status.Failures = h.status.Failures[max(0, len(h.status.Failures)-failuresKept):]
 	h.mu.Unlock()
 	h.log.Error("a message could not be delivered", "id", out.ID, "chat", out.Route.ChatID, "kind", out.Kind, "err", reason)

@@ -65,19 +65,23 @@ func (c *conversation) streamFor(ctx context.Context, out bus.Outbound) *stream 
 	if st := c.streamOf(out.StreamID); st != nil && !st.ended {
 		return st
 	}
+
 	if st := c.streamTo(out.Route); st != nil {
 		if st.void {
 			st.id, st.void = out.StreamID, false
 			return st
 		}
+
 		if c.w.a.caps.OneMessage && !st.ended {
 			st.seal()
 			st.id = out.StreamID
 			return st
 		}
+
 		st.close(ctx)
 		c.drop(st)
 	}
+
 	st := c.findStream(ctx, out.Route)
 	st.id, st.meta = out.StreamID, out.Meta
 	c.streams = append(c.streams, st)
@@ -129,6 +133,7 @@ func (c *conversation) findStream(ctx context.Context, to bus.Route) *stream {
 	if err != nil && !errors.Is(err, bus.ErrClosed) {
 		c.w.log.WarnContext(ctx, "what shows an answer already cannot be found; it may appear twice", "chat", to.ChatID, "err", err)
 	}
+
 	for _, id := range ids {
 		p := shownPart{id: id, found: true}
 		if key, ok := strings.CutPrefix(id, keyMark); ok && c.w.a.caps.Keys {
@@ -136,6 +141,7 @@ func (c *conversation) findStream(ctx context.Context, to bus.Route) *stream {
 		}
 		st.shown = append(st.shown, p)
 	}
+
 	return st
 }
 
@@ -187,6 +193,7 @@ func (st *stream) preview(ctx context.Context) {
 		if edit := i < len(st.shown); edit && !st.c.w.edits.try(time.Now()) || !st.c.w.total.try(time.Now()) {
 			return // still dirty
 		}
+
 		if err := st.showPart(ctx, i, text, !last); err != nil {
 			st.c.backoff(err)
 			if limited, ok := errors.AsType[*chat.RateLimitedError](err); ok {
@@ -195,10 +202,12 @@ func (st *stream) preview(ctx context.Context) {
 			if chat.IsPermanent(err) {
 				st.dirty = false
 			}
+
 			st.c.w.log.DebugContext(ctx, "a preview could not be shown", "chat", st.route.ChatID, "err", err)
 			return
 		}
 	}
+
 	st.dirty = false
 }
 
@@ -232,10 +241,12 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 			*p = shownPart{id: p.id, text: text, final: final}
 			return nil
 		}
+
 		p.text = "" // it may have been changed all the same
 		if !p.found || !chat.IsPermanent(err) {
 			return err
 		}
+
 		w.log.DebugContext(ctx, "a message of an earlier process cannot be changed; it is sent again", "chat", st.route.ChatID, "err", err)
 		st.eraseFrom(ctx, i)
 	}
@@ -243,9 +254,11 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 	if i == 0 {
 		out.ReplyTo = st.route.MessageID
 	}
+
 	if !w.replies.spend(&out, w.now(), keep) {
 		return chat.Deferred(errRepliesUsed)
 	}
+
 	out.Key = st.announce(ctx, i)
 	st.c.rate.chat.reserve(time.Now())
 	id, err := w.a.send(ctx, out)
@@ -255,19 +268,23 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 		}
 		return err
 	}
+
 	if id == "" { // it cannot be changed, so no more is shown before the end
 		st.shown, st.blind = nil, true
 		return nil
 	}
+
 	if i == len(st.shown) {
 		st.shown = append(st.shown, shownPart{})
 	}
+
 	said := shownPart{id: id, text: text, final: final}
 	if !st.shown[i].found {
 		st.shown[i] = said
 		st.recordShown(ctx)
 		return nil
 	}
+
 	// It may be the message of an earlier try, or of a process that died, with
 	// other words.
 	st.shown[i] = shownPart{id: id}
@@ -275,6 +292,7 @@ func (st *stream) showAs(ctx context.Context, i int, out bus.Outbound, final boo
 	if err := w.a.edit(ctx, out, id, final); err != nil {
 		return err
 	}
+
 	st.shown[i] = said
 	return nil
 }
@@ -302,10 +320,12 @@ func (st *stream) eraseFrom(ctx context.Context, from int) {
 		if p.id == "" { // it is not known whether it is there
 			continue
 		}
+
 		err := st.retryEdit(ctx, func() error { return st.c.w.a.erase(ctx, st.route, p.id) })
 		if errors.Is(err, errors.ErrUnsupported) {
 			return
 		}
+
 		if err != nil {
 			st.c.w.log.DebugContext(ctx, "a message that says nothing any more cannot be removed", "chat", st.route.ChatID, "err", err)
 		}
@@ -319,6 +339,7 @@ func (st *stream) retryEdit(ctx context.Context, do func() error) error {
 		if err == nil {
 			return nil
 		}
+
 		st.c.backoff(err)
 		failures := try - 1
 		if chat.IsPermanent(err) || try >= st.c.w.maxRetries || !st.c.pause(ctx, err, &failures) {
@@ -340,9 +361,11 @@ func (c *conversation) closeSegment(ctx context.Context, out bus.Outbound) {
 			Meta:     out.Meta,
 		}, true)
 	}
+
 	if !out.Resuming {
 		c.w.signals.stop(c.key)
 	}
+
 	st := c.streamOf(out.StreamID)
 	if st == nil {
 		return
@@ -351,18 +374,21 @@ func (c *conversation) closeSegment(ctx context.Context, out bus.Outbound) {
 		st.restart()
 		return
 	}
+
 	if c.w.a.caps.OneMessage {
 		if out.Resuming {
 			st.seal()
 		}
 		return // the final reply, or the end of the turn, closes it
 	}
+
 	st.close(ctx)
 	if n := len(st.parts()); out.Resuming && n > 0 && len(st.shown) > 0 {
 		st.eraseFrom(ctx, min(n, len(st.shown)))
 		st.shown = nil
 		st.recordShown(ctx) // they say all they had to
 	}
+
 	if out.Resuming || len(st.shown) == 0 {
 		c.drop(st)
 	}
@@ -384,6 +410,7 @@ func (st *stream) close(ctx context.Context) {
 	if st.blind {
 		return
 	}
+
 	for i, text := range st.parts() {
 		if st.shows(i, text) {
 			continue
@@ -393,6 +420,7 @@ func (st *stream) close(ctx context.Context) {
 			return
 		}
 	}
+
 	st.dirty = false
 }
 
@@ -410,6 +438,7 @@ func (c *conversation) completeStream(ctx context.Context, d bus.Delivery, parts
 			return c.completeTurn(ctx, st, d, parts)
 		}
 	}
+
 	// What was read already is not wiped out by an error, nor by other words
 	// that are not the model's.
 	other := d.Plain || d.Turn != nil && d.Turn.Error != ""
@@ -419,6 +448,7 @@ func (c *conversation) completeStream(ctx context.Context, d bus.Delivery, parts
 		}
 		return d.Parts, ctx.Err() == nil
 	}
+
 	from = min(texts(parts), len(st.shown))
 	for i, p := range st.shown[:from] {
 		text, out := parts[i].Text, parts[i]
@@ -426,6 +456,7 @@ func (c *conversation) completeStream(ctx context.Context, d bus.Delivery, parts
 		if st.shows(i, text) && out.Question == nil {
 			continue
 		}
+
 		err := c.retry(ctx, st.route, func() error {
 			if p.key != "" {
 				return st.showPart(ctx, i, text, true)
@@ -435,12 +466,14 @@ func (c *conversation) completeStream(ctx context.Context, d bus.Delivery, parts
 		if err != nil && ctx.Err() != nil {
 			return 0, false
 		}
+
 		if err != nil { // it cannot be changed any more: send the rest again
 			c.w.log.WarnContext(ctx, "a streamed message cannot be changed; it is sent again", "chat", st.route.ChatID, "err", c.w.redact(err.Error()))
 			from = i
 			break
 		}
 	}
+
 	st.eraseFrom(ctx, from) // no more of them than of the answer
 	return shown(parts[:from]), true
 }

@@ -78,6 +78,7 @@ func (s *supervisor) filters() chat.Filters {
 	if s.m.o.Drivers[platform(s.name)].Quiet {
 		f.SendProgress, f.SendToolHints = false, false
 	}
+
 	for p, v := range map[*bool]*bool{
 		&f.SendProgress:  s.common.SendProgress,
 		&f.SendToolHints: s.common.SendToolHints,
@@ -87,6 +88,7 @@ func (s *supervisor) filters() chat.Filters {
 			*p = *v
 		}
 	}
+
 	return f
 }
 
@@ -166,6 +168,7 @@ func (s *supervisor) run(ctx context.Context) {
 		<-sent
 		s.signals.work.Wait()
 	}()
+
 	t := time.NewTimer(flushWait + time.Second) // calls end within flushWait, if they listen
 	defer t.Stop()
 	select {
@@ -181,6 +184,7 @@ func (s *supervisor) run(ctx context.Context) {
 	case <-t.C:
 		s.log.ErrorContext(ctx, "a channel does not stop; it is left alone")
 	}
+
 	s.health.setState(Stopped, "")
 }
 
@@ -193,9 +197,11 @@ func (s *supervisor) supervise(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+
 		if s.health.recordEnd() {
 			pauses.Reset()
 		}
+
 		s.health.failed(err)
 		if chat.IsFatal(err) {
 			if !s.again(ctx) {
@@ -208,6 +214,7 @@ func (s *supervisor) supervise(ctx context.Context) {
 		if !s.health.everUp() { // a person may be waiting at a terminal
 			pauses.Most = min(firstBackoff, longest)
 		}
+
 		d := pauses.Next()
 		s.health.recordRestartTime(s.m.o.Now().Add(d))
 		if wait.For(ctx, d) != nil {
@@ -223,6 +230,7 @@ func (s *supervisor) again(ctx context.Context) bool {
 	s.m.mu.Lock()
 	s.m.unclaim(s.name, "")
 	s.m.mu.Unlock()
+
 	select {
 	case <-s.freed:
 		s.health.setState(Starting, "")
@@ -240,6 +248,7 @@ func (s *supervisor) once(ctx context.Context) (err error) {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
+
 	err = s.ch.Run(ctx, func(msg context.Context, in bus.Inbound) error { return s.submit(msg, ctx, in) })
 	if err == nil {
 		err = errors.New("the channel ended by itself")

@@ -42,6 +42,7 @@ func (c *conversation) turnOf(ctx context.Context, out bus.Outbound) *stream {
 	if !c.w.a.caps.OneMessage || c.w.a.streamer == nil || out.Kind == bus.Reasoning || out.Kind == bus.Gone {
 		return nil
 	}
+
 	st := c.streamTo(out.Route)
 	if st == nil && out.Kind != bus.Notice && out.Route.MessageID != "" {
 		st = c.findStream(ctx, out.Route)
@@ -79,9 +80,11 @@ func (c *conversation) completeTurn(ctx context.Context, st *stream, d bus.Deliv
 		st.close(ctx)
 		return d.Parts, ctx.Err() == nil
 	}
+
 	if d.Plain || d.Turn != nil && d.Turn.Error != "" {
 		st.seal()
 	}
+
 	st.cutUnsealed()
 	st.write(d.Text)
 	whole := d.Outbound
@@ -96,6 +99,7 @@ func (c *conversation) completeTurn(ctx context.Context, st *stream, d bus.Deliv
 		if part.Media = nil; i < n-1 && st.shows(i, part.Text) {
 			continue
 		}
+
 		err := c.retry(ctx, st.route, func() error { return st.showAs(ctx, i, part, true, 0) })
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -105,6 +109,7 @@ func (c *conversation) completeTurn(ctx context.Context, st *stream, d bus.Deliv
 			return 0, true
 		}
 	}
+
 	st.eraseFrom(ctx, min(n, len(st.shown)))
 	return shown(parts), true
 }

@@ -58,6 +58,7 @@ func OpenAttachment(ctx context.Context, d chat.Deps, m bus.Media, most int64) (
 	if name == "" {
 		name = filepath.Base(m.Path)
 	}
+
 	switch {
 	case m.Path == "":
 		return nil, chat.Permanent(errNoFile)
@@ -69,6 +70,7 @@ func OpenAttachment(ctx context.Context, d chat.Deps, m bus.Media, most int64) (
 	if err != nil {
 		return nil, fmt.Errorf("fetch the file to send: %w", err)
 	}
+
 	if m.Name == "" {
 		name = remoteName(m.Path)
 	}
@@ -83,9 +85,11 @@ func openLocal(file, name string, most int64) (*Attachment, error) {
 	if err == nil && info.Size() > most {
 		err = tooLarge(name, most)
 	}
+
 	if err != nil {
 		return nil, chat.Permanent(fmt.Errorf("open the file to send: %w", err))
 	}
+
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, chat.Permanent(fmt.Errorf("open the file to send: %w", err))
@@ -101,10 +105,12 @@ func fetchAttachment(ctx context.Context, client func() (*http.Client, error), a
 	if client == nil {
 		return nil, chat.Permanent(errNoFile)
 	}
+
 	h, err := client()
 	if err != nil {
 		return nil, err
 	}
+
 	defer h.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -115,6 +121,7 @@ func fetchAttachment(ctx context.Context, client func() (*http.Client, error), a
 	if err != nil {
 		return nil, err
 	}
+
 	defer res.Body.Close() //nolint:errcheck // read only
 	if res.StatusCode != http.StatusOK {
 		return nil, chat.Permanent(fmt.Errorf("HTTP status %d", res.StatusCode))
@@ -122,6 +129,7 @@ func fetchAttachment(ctx context.Context, client func() (*http.Client, error), a
 	if res.ContentLength > most {
 		return nil, chat.Permanent(tooLarge(remoteName(address), most))
 	}
+
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = chat.Permanent(tooLarge(remoteName(address), most))
@@ -161,6 +169,7 @@ func kindOf(mimeType string) FileKind {
 			return OtherFile // a document that can hold scripts
 		}
 		return ImageFile
+
 	case AudioFile:
 		return AudioFile
 	case VideoFile:
@@ -198,5 +207,6 @@ func sniff(head []byte) string {
 	case len(head) > 3 && head[0] == 0xff && head[1]&0xf6 == 0xf0: // ADTS
 		return "audio/aac"
 	}
+
 	return http.DetectContentType(head)
 }

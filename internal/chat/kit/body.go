@@ -93,6 +93,7 @@ func (f *Form) JSON(name string, v any) {
 		f.err = errors.Join(f.err, err)
 		return
 	}
+
 	h := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf("form-data; name=%q", name)}, "Content-Type": {jsonKind}}
 	part, err := f.w.CreatePart(h)
 	if err == nil {

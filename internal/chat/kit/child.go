@@ -63,6 +63,7 @@ func StartChild(ctx context.Context, log *slog.Logger, p Program) (*Child, error
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Child{cancel: cancel, done: make(chan struct{})}
 	out := &childOutput{log: log.With("program", p.Name), token: p.Token, greeting: make(chan string, 1)}
@@ -79,6 +80,7 @@ func StartChild(ctx context.Context, log *slog.Logger, p Program) (*Child, error
 			return c, nil
 		}
 		err = fmt.Errorf("%s: %w", p.Name, err)
+
 	case <-c.done:
 		if err = c.err; err == nil {
 			err = ctx.Err()
@@ -86,6 +88,7 @@ func StartChild(ctx context.Context, log *slog.Logger, p Program) (*Child, error
 	case <-t.C:
 		err = fmt.Errorf("%s does not say where it listens", p.Name)
 	}
+
 	c.Close()
 	return nil, err
 }
@@ -128,10 +131,12 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 	if err == nil {
 		err = cmd.Start()
 	}
+
 	if err != nil {
 		c.err = fmt.Errorf("start %s: %w", p.Name, err)
 		return
 	}
+
 	kin.Started(cmd)
 	stop := context.AfterFunc(ctx, func() {
 		_ = stdin.Close()
@@ -146,6 +151,7 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 			return
 		case <-ctx.Done():
 		}
+
 		t := time.NewTimer(childGrace)
 		defer t.Stop()
 		select {
@@ -165,6 +171,7 @@ func (c *Child) run(ctx context.Context, path string, p Program, out *childOutpu
 	if ctx.Err() != nil {
 		return
 	}
+
 	if err == nil {
 		err = errors.New("exit status 0")
 	}
@@ -184,6 +191,7 @@ func findProgram(name string) (string, error) {
 			return path, nil
 		}
 	}
+
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w: it is neither beside nanobot nor on PATH", name, ErrNoProgram)
@@ -260,6 +268,7 @@ func (s *childStream) Write(p []byte) (int, error) {
 		if !s.skip {
 			s.rest = append(s.rest, line[:min(len(line), childLine)]...)
 		}
+
 		if len(s.rest) > childLine || whole {
 			if !s.skip {
 				s.line(strings.TrimSpace(string(s.rest)))
@@ -267,6 +276,7 @@ func (s *childStream) Write(p []byte) (int, error) {
 			s.rest, s.skip = nil, !whole
 		}
 	}
+
 	return n, nil
 }
 
@@ -276,14 +286,17 @@ func (s *childStream) line(line string) {
 		s.out.greeting <- line
 		return
 	}
+
 	if line == "" {
 		return
 	}
+
 	line = httpsafe.RedactSecrets(line, s.out.token)
 	if s.errors {
 		s.out.mu.Lock()
 		s.out.last = line
 		s.out.mu.Unlock()
 	}
+
 	s.out.log.Info("a program of a channel says", "line", line)
 }

@@ -46,9 +46,11 @@ func OpenCursors(d chat.Deps, account string) (*Cursors, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
+
 	if err := c.state.Load(&c.v); err != nil {
 		return nil, err
 	}
+
 	if c.v.Account != account || c.v.Chats == nil {
 		c.v.Account, c.v.Chats = account, map[string]cursor{}
 	}
@@ -81,10 +83,12 @@ func (c *Cursors) byUse() []string {
 func (c *Cursors) Set(chatID, at string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	old, known := c.v.Chats[chatID]
 	if known && old.At == at {
 		return nil
 	}
+
 	now := c.now()
 	c.v.Chats[chatID], c.dirty = cursor{at, now.UnixMilli()}, true
 	if len(c.v.Chats) > cursorsMost+cursorsMost/4 { // seldom
@@ -92,6 +96,7 @@ func (c *Cursors) Set(chatID, at string) error {
 			delete(c.v.Chats, unused)
 		}
 	}
+
 	if since := now.Sub(c.written); known && since >= 0 && since < cursorsEvery {
 		return nil
 	}

@@ -76,13 +76,16 @@ func (f *Files) fetch(ctx context.Context, r Received) (saved bus.Media, err err
 	if f.count++; f.count > filesMost {
 		return saved, errTooMany
 	}
+
 	store := *f.deps.Media
 	if r.Max > 0 {
 		store.Max = min(store.Max, r.Max)
 	}
+
 	if r.Size > store.Max {
 		return saved, media.ErrTooLarge
 	}
+
 	for try := range fetchTries {
 		if try > 0 && wait.For(ctx, fetchPause<<(try-1)) != nil {
 			return saved, ctx.Err()
@@ -91,6 +94,7 @@ func (f *Files) fetch(ctx context.Context, r Received) (saved bus.Media, err err
 			break
 		}
 	}
+
 	return saved, err
 }
 
@@ -113,9 +117,11 @@ func Download(ctx context.Context, h *http.Client, address string, head http.Hea
 	if err != nil {
 		return nil, chat.Permanent(fmt.Errorf("the address of the file is not one: %w", httpsafe.WithoutURL(err)))
 	}
+
 	for name, values := range head {
 		req.Header[name] = values
 	}
+
 	res, err := h.Do(req) //nolint:gosec // the client refuses private addresses, unless the host is the platform's
 	if err != nil {
 		return nil, fmt.Errorf("download from %s: %w", req.URL.Host, httpsafe.WithoutURL(err))
@@ -123,6 +129,7 @@ func Download(ctx context.Context, h *http.Client, address string, head http.Hea
 	if res.StatusCode == http.StatusOK {
 		return res, nil
 	}
+
 	_ = res.Body.Close() // it is not what was asked for
 	err = fmt.Errorf("download from %s: HTTP status %d", req.URL.Host, res.StatusCode)
 	if res.StatusCode < http.StatusInternalServerError && res.StatusCode != http.StatusTooManyRequests {
@@ -146,6 +153,7 @@ func (o *Origin) Has(address string) bool {
 	if err != nil {
 		return false
 	}
+
 	for _, base := range o.Bases {
 		if api, err := url.Parse(base); err == nil && u.Host == api.Host && u.Scheme == api.Scheme {
 			return true
@@ -166,6 +174,7 @@ func (o *Origin) Open(ctx context.Context, d chat.Deps, address string) (io.Read
 			return nil, err
 		}
 	}
+
 	res, err := Download(ctx, h, address, o.Head)
 	if err != nil {
 		return nil, err
@@ -185,6 +194,7 @@ func (f *Files) record(ctx context.Context, kind FileKind, saved bus.Media) {
 			f.marks = append(f.marks, words) // the speaker is unknown
 		}
 	}
+
 	f.Media = append(f.Media, saved)
 	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 }

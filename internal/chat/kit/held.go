@@ -90,6 +90,7 @@ func openHeld(ctx context.Context, s *chat.State, logger *slog.Logger) (*held, e
 	if err != nil {
 		return nil, fmt.Errorf("open the held events: %w", err)
 	}
+
 	h := &held{
 		log:    log,
 		logger: logger,
@@ -109,11 +110,13 @@ func (h *held) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	h.size = info.Size
 	for line, err := range store.Lines(h.log, 0, info.Size) {
 		if err != nil {
 			return err
 		}
+
 		e := &heldEvent{line: append(bytes.Clone(line.Bytes), '\n')}
 		switch err := json.Unmarshal(line.Bytes, e); {
 		case err != nil || e.Key == "":
@@ -124,6 +127,7 @@ func (h *held) load(ctx context.Context) error {
 			h.add(e)
 		}
 	}
+
 	return nil
 }
 
@@ -167,15 +171,18 @@ func (h *held) hold(ctx context.Context, chatID, key string, event any) error {
 	if key == "" {
 		return errors.New("an event without a key cannot be held")
 	}
+
 	raw, err := json.Marshal(event)
 	if err != nil {
 		return err
 	}
+
 	e := &heldEvent{Chat: chatID, Key: key, Event: raw}
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
+
 	e.line = append(line, '\n')
 
 	h.mu.Lock()
@@ -193,6 +200,7 @@ func (h *held) admit(e *heldEvent) (*heldBatch, error) {
 	if known := h.events[e.Key]; known != nil {
 		return known.batch, nil
 	}
+
 	size := int64(len(e.line))
 	switch {
 	case h.seen.Has(e.Key):
@@ -202,6 +210,7 @@ func (h *held) admit(e *heldEvent) (*heldBatch, error) {
 	case h.chats[e.Chat].plus(1, size).over(heldShare):
 		return nil, errors.New("too many events of one chat wait to be handled")
 	}
+
 	h.add(e)
 	b := h.join(e.line)
 	b.events, e.batch = append(b.events, e), b
@@ -236,31 +245,37 @@ func (h *held) join(line []byte) *heldBatch {
 func (h *held) awaitWrite(ctx context.Context, b *heldBatch) error {
 	h.disk.Lock()
 	defer h.disk.Unlock()
+
 	select {
 	case <-b.done:
 		return b.err
 	default:
 	}
+
 	h.mu.Lock()
 	h.next = nil // later lines go into the next one
 	h.mu.Unlock()
+
 	if h.closed {
 		b.err = chat.ErrStopping
 	} else {
 		b.err = h.write(context.WithoutCancel(ctx), b) // others wait for it, too
 	}
+
 	h.mu.Lock()
 	for _, e := range b.events {
 		if e.batch = nil; b.err != nil {
 			h.remove(e) // the platform repeats it
 		}
 	}
+
 	h.mu.Unlock()
 	if b.err == nil {
 		for _, e := range b.events {
 			h.queue(e)
 		}
 	}
+
 	close(b.done)
 	return b.err
 }
@@ -270,16 +285,19 @@ func (h *held) write(ctx context.Context, b *heldBatch) error {
 	if h.broken != nil && !h.shared {
 		return h.replace(ctx, -1) // what is in memory has all of it
 	}
+
 	sync := len(b.events) > 0
 	err := h.log.Append(ctx, h.size, b.lines, sync)
 	if errors.Is(err, store.ErrMoved) {
 		h.shared = true
 		err = store.Add(ctx, h.log, b.lines, sync)
 	}
+
 	if err != nil {
 		h.broken = err
 		return err
 	}
+
 	h.size += int64(len(b.lines))
 	h.mu.Lock()
 	wasteful := h.size > 2*h.total.bytes+heldSlack
@@ -287,6 +305,7 @@ func (h *held) write(ctx context.Context, b *heldBatch) error {
 	if !wasteful || h.shared {
 		return nil
 	}
+
 	if err := h.replace(ctx, h.size); err != nil {
 		h.logger.WarnContext(ctx, "the log of held events cannot be made smaller", "err", err)
 	}

@@ -81,6 +81,7 @@ func NewIntake[T any](ctx context.Context, d chat.Deps, handle func(ctx context.
 	if err != nil {
 		return nil, err
 	}
+
 	in := &Intake[T]{handle: handle, log: d.Log, held: h, chats: map[string]*intakeChat[T]{}}
 	in.ctx, in.cancel = context.WithCancel(ctx) //nolint:gosec // Wait calls it
 	h.queue = in.enqueue
@@ -146,15 +147,18 @@ func (in *Intake[T]) release(key string) {
 func (in *Intake[T]) push(chatID string, job intakeJob[T]) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+
 	if in.stopped {
 		return
 	}
+
 	c := in.chats[chatID]
 	if c == nil {
 		c = &intakeChat[T]{more: make(chan struct{}, 1)}
 		in.chats[chatID] = c
 		in.group.Go(func() { in.work(chatID, c) })
 	}
+
 	c.jobs = append(c.jobs, job)
 	select {
 	case c.more <- struct{}{}:
@@ -171,6 +175,7 @@ func (in *Intake[T]) work(chatID string, c *intakeChat[T]) {
 			in.mu.Unlock()
 			return
 		}
+
 		job := c.jobs[0]
 		c.jobs[0] = intakeJob[T]{}
 		c.jobs = c.jobs[1:]
@@ -189,6 +194,7 @@ func (in *Intake[T]) collect(c *intakeChat[T], job intakeJob[T]) (intakeJob[T], 
 		if !ok || job.lost || j.Joins() <= 0 {
 			return job, true
 		}
+
 		in.mu.Lock()
 		if len(c.jobs) > 0 {
 			next := c.jobs[0]
@@ -197,16 +203,19 @@ func (in *Intake[T]) collect(c *intakeChat[T], job intakeJob[T]) (intakeJob[T], 
 				c.jobs = c.jobs[1:]
 				job.event, job.done = event, append(job.done, next.done...)
 			}
+
 			in.mu.Unlock()
 			if !ok {
 				return job, true
 			}
 			continue
 		}
+
 		select {
 		case <-c.more: // of something that was taken since
 		default:
 		}
+
 		in.mu.Unlock()
 
 		t := time.NewTimer(j.Joins())
@@ -218,6 +227,7 @@ func (in *Intake[T]) collect(c *intakeChat[T], job intakeJob[T]) (intakeJob[T], 
 			t.Stop()
 			return job, false
 		}
+
 		t.Stop()
 	}
 }
@@ -234,13 +244,16 @@ func (in *Intake[T]) try(chatID string, job intakeJob[T]) {
 			}
 			return
 		}
+
 		if in.ctx.Err() != nil || errors.Is(err, chat.ErrStopping) {
 			return // it stays for the next start
 		}
+
 		level := slog.LevelDebug
 		if pauses.Fresh() {
 			level = slog.LevelError
 		}
+
 		in.log.Log(in.ctx, level, "a message could not be accepted yet", "chat", chatID, "key", job.key, "err", err)
 		if pauses.Wait(in.ctx) != nil {
 			return

@@ -64,6 +64,7 @@ func (h *Webhook) Serve(ctx context.Context, begin func(ctx context.Context) err
 	h.open(ctx)
 	defer h.close()
 	defer cancel()
+
 	if err := begin(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -110,6 +111,7 @@ func (h *Webhook) listen(ctx context.Context, failed chan<- error) (stop func(),
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 	}
+
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -138,11 +140,13 @@ func (h *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Reply(w, http.StatusUnauthorized)
 		return
 	}
+
 	ctx, leave := h.enter(r.Context())
 	if ctx == nil {
 		Reply(w, http.StatusServiceUnavailable)
 		return
 	}
+
 	defer leave()
 
 	body, err := h.body(ctx, w, r)
@@ -161,9 +165,11 @@ func (h *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Webhook) enter(ctx context.Context) (_ context.Context, leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	if h.run == nil {
 		return nil, nil
 	}
+
 	h.work.Add(1)
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(h.run, cancel)
@@ -181,6 +187,7 @@ func (h *Webhook) body(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if most == 0 {
 		most = webhookBody
 	}
+
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(webhookRead)) // else the server's own limit holds
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })

@@ -55,6 +55,7 @@ func (q QR) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		q.Dialog.Tell(code.Step)
 		confirmed, err := q.follow(ctx, code)
 		if confirmed || err != nil {
@@ -72,6 +73,7 @@ func (q QR) follow(ctx context.Context, code Code) (confirmed bool, err error) {
 		if wait.For(ctx, every) != nil {
 			return false, context.Cause(ctx)
 		}
+
 		scan, err := code.Poll(ctx)
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -87,6 +89,7 @@ func (q QR) follow(ctx context.Context, code Code) (confirmed bool, err error) {
 				told = true
 				q.Dialog.Tell(chat.Step{Note: q.Seen, Expires: code.Step.Expires})
 			}
+
 		case ScanSlower:
 			every += slower
 		case ScanExpired:
@@ -95,6 +98,7 @@ func (q QR) follow(ctx context.Context, code Code) (confirmed bool, err error) {
 			return true, nil
 		}
 	}
+
 	return false, nil
 }
 

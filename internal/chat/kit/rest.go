@@ -118,6 +118,7 @@ func (r *REST) Open(ctx context.Context, c Call) (*http.Response, error) {
 	if holds == nil {
 		holds = func(res *http.Response) bool { return good(res.StatusCode) }
 	}
+
 	var opened *http.Response
 	err := r.exchange(ctx, c, func(res *http.Response, token string) error {
 		if holds(res) {
@@ -143,10 +144,12 @@ func (r *REST) exchange(ctx context.Context, c Call, read func(res *http.Respons
 				return err
 			}
 		}
+
 		res, err := r.send(ctx, c, token)
 		if err != nil {
 			return err
 		}
+
 		err = read(res, token)
 		if err == nil || r.Stale == nil || token == "" || refused != "" || c.Body.once || !r.Stale(err) {
 			return err
@@ -160,10 +163,12 @@ func (r *REST) send(ctx context.Context, c Call, token string) (*http.Response, 
 	if c.Body.err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name(), c.Body.err)
 	}
+
 	req, err := http.NewRequestWithContext(ctx, c.Method, r.Base+c.Path, nil)
 	if err != nil {
 		return nil, c.failed(err, token)
 	}
+
 	if c.Body.size > 0 {
 		req.ContentLength = c.Body.size
 		req.Body = io.NopCloser(c.Body.open())
@@ -171,19 +176,23 @@ func (r *REST) send(ctx context.Context, c Call, token string) (*http.Response, 
 			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(c.Body.open()), nil }
 		}
 	}
+
 	if c.Body.kind != "" {
 		req.Header.Set("Content-Type", c.Body.kind)
 	}
 	if r.Sign != nil {
 		r.Sign(req, token)
 	}
+
 	for name, values := range c.Header {
 		req.Header[name] = values
 	}
+
 	res, err := r.Client.Do(req) //nolint:gosec // the configured address, or one that the platform named and its driver checked
 	if err != nil {
 		return nil, c.failed(err, token)
 	}
+
 	if r.Heard != nil {
 		r.Heard(res.Header)
 	}
@@ -200,12 +209,14 @@ func (r *REST) read(res *http.Response, c Call, token string) (Answer, error) {
 	if err != nil {
 		return a, c.failed(err, token)
 	}
+
 	if int64(len(data)) > most {
 		if a.OK() {
 			return a, fmt.Errorf("%s: the answer is %w: over %d bytes", a.Call, media.ErrTooLarge, most)
 		}
 		data = data[:most]
 	}
+
 	a.Body = data
 	a.Body, err = r.Judge(a)
 	return a, err
@@ -255,6 +266,7 @@ func (a Answer) Pause(headers ...string) time.Duration {
 	if len(headers) == 0 {
 		headers = []string{"Retry-After"}
 	}
+
 	for _, name := range headers {
 		seconds, err := strconv.ParseFloat(a.Header.Get(name), 64)
 		if err == nil && seconds > 0 {

@@ -64,6 +64,7 @@ func (c *chat) openWhenQuiet(ctx context.Context, work *sync.WaitGroup) {
 	if q == nil || q.open || q.quiet.IsZero() || time.Since(q.quiet) < quietTime {
 		return
 	}
+
 	select {
 	case p, ok := <-c.input:
 		if ok {
@@ -84,6 +85,7 @@ func (c *chat) typed(ctx context.Context, p []byte, work *sync.WaitGroup) {
 	if q := c.question; q != nil {
 		q.quiet = time.Now()
 	}
+
 	if c.answering() && burst(keys) {
 		for _, k := range keys { // it was pasted, or typed before the person could read the question
 			if k.code == keyEnter {
@@ -94,6 +96,7 @@ func (c *chat) typed(ctx context.Context, p []byte, work *sync.WaitGroup) {
 		c.pasted = true
 		return
 	}
+
 	c.handle(ctx, keys, work)
 }
 
@@ -128,11 +131,13 @@ func (c *chat) answer(ctx context.Context, work *sync.WaitGroup) {
 		c.sendText(ctx, text, text, work)
 		return
 	}
+
 	c.echo(text)
 	if _, _, ok := q.q.Choose(text); !ok {
 		c.scr.print(c.view.marked("! ", yellow, c.o.words("the question takes one of these answers: %s", strings.Join(q.q.Options, ", ")))...)
 		return
 	}
+
 	c.question = nil
 	in := c.o.inbound("", true)
 	in.Interactive, in.Answer = true, &bus.Answer{QuestionID: q.q.ID, Option: text}

@@ -17,19 +17,23 @@ func (v *view) toolEvent(t *bus.Tool) []line {
 	if t == nil {
 		return nil
 	}
+
 	label := neutral(cmp.Or(t.Label, t.Name))
 	if t.Phase == "start" {
 		v.tool = cmp.Or(v.tool, firstLine(label))
 		return nil
 	}
+
 	v.tool = ""
 	if !v.o.ShowTools {
 		return nil
 	}
+
 	mark, a := "✓ ", dim
 	if t.Phase == "error" || t.Output != "" {
 		mark, a = "✗ ", dim|red
 	}
+
 	lines := append(v.close(), v.track(v.marked(mark, a, v.o.callLine(t)))...)
 	if t.Output != "" {
 		lines = append(lines, v.quoted(t.Output)...)
@@ -78,12 +82,14 @@ func (v *view) fileEdit(edits []bus.Edit) []line {
 	if !v.o.ShowTools {
 		return nil
 	}
+
 	var out []line
 	for _, e := range edits {
 		head := styled("  ", 0).add(neutral(v.o.words(e.What)+" "+e.Path), dim)
 		if e.Lines {
 			head = head.add(fmt.Sprintf(" +%d", e.Added), green).add(fmt.Sprintf(" -%d", e.Deleted), red)
 		}
+
 		out = append(out, wrap(head, v.columns(), nil, blanks(2))...)
 		shown := 0
 		for l := range strings.SplitSeq(strings.TrimRight(e.Diff, "\n"), "\n") {
@@ -95,10 +101,12 @@ func (v *view) fileEdit(edits []bus.Edit) []line {
 			}
 			out = append(out, v.diffLine(neutral(strings.TrimRight(l, "\r"))))
 		}
+
 		if rest := shown - maxDiffLines; rest > 0 {
 			out = append(out, styled(v.o.words("    … %d more lines; /diff shows them", rest), dim))
 		}
 	}
+
 	return append(v.close(), v.track(out)...)
 }
 
@@ -111,6 +119,7 @@ func (v *view) diffLine(s string) line {
 	case '-':
 		a = red
 	}
+
 	l := append(blanks(4), styled(s, a)...)
 	if l.width() > v.columns() {
 		l = append(hardWrap([]line{l}, v.columns()-1)[0], cell{'…', dim})

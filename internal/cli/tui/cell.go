@@ -29,6 +29,7 @@ func (a attr) sgr() string {
 	if a == 0 {
 		return "\x1b[0m"
 	}
+
 	var b strings.Builder
 	b.WriteString("\x1b[0")
 	for i, code := range [...]int{1, 2, 3, 4, 9, 7, 31, 32, 33, 36} {
@@ -37,6 +38,7 @@ func (a attr) sgr() string {
 			b.WriteString(strconv.Itoa(code))
 		}
 	}
+
 	b.WriteByte('m')
 	return b.String()
 }
@@ -95,6 +97,7 @@ func (l line) encode(b *strings.Builder, shown attr) {
 		}
 		b.WriteRune(c.r)
 	}
+
 	if now != 0 {
 		b.WriteString(attr(0).sgr())
 	}
@@ -150,16 +153,20 @@ func breakAt(text line, avail int) (end, next int) {
 		}
 		w += cw
 	}
+
 	if i == len(text) {
 		return i, i
 	}
+
 	if text[i].r != ' ' && !breakable(text[i-1].r, text[i].r) && brk > 0 && !allSpace(text[:brk]) {
 		i = brk
 	}
+
 	end, next = i, i
 	for next < len(text) && text[next].r == ' ' {
 		next++
 	}
+
 	for end > 0 && text[end-1].r == ' ' && !allSpace(text[:end]) {
 		end--
 	}
@@ -180,6 +187,7 @@ func breakable(a, b rune) bool {
 	if b < 0x300 && a < 0x300 {
 		return a == ' ' && b != ' '
 	}
+
 	switch wa, wb := runeWidth(a), runeWidth(b); {
 	case wb == 0 || b == ' ':
 		return false
@@ -188,6 +196,7 @@ func breakable(a, b rune) bool {
 	case wa < 2 && wb < 2:
 		return false
 	}
+
 	return !strings.ContainsRune("、。，．：；？！）」』】》〉〕…”’%‰℃,.:;?!)]}", b) &&
 		!strings.ContainsRune("（「『【《〈〔“‘([{", a)
 }
@@ -209,5 +218,6 @@ func hardWrap(lines []line, width int) []line {
 		}
 		out = append(out, l)
 	}
+
 	return out
 }

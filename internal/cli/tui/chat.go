@@ -87,6 +87,7 @@ func (c *chat) run(ctx context.Context) error {
 	if err != nil {
 		c.scr.print(c.view.marked("! ", yellow, c.o.words("history: %s", firstLine(err.Error())))...)
 	}
+
 	_, _ = io.WriteString(c.o.Console.Out, pasteOn)
 	stopReading, unread := startReading(ctx, c.o.Console.In, c.input, &work)
 	c.unread = unread
@@ -114,9 +115,11 @@ func (c *chat) banner() {
 	if len(title) > 0 {
 		c.scr.print(title)
 	}
+
 	for _, h := range b.Hints {
 		c.scr.print(wrap(styled(neutral(h), dim), c.scr.columns(), nil, nil)...)
 	}
+
 	if len(c.scr.pending) > 0 {
 		c.scr.print(nil)
 	}
@@ -130,6 +133,7 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 	defer pulse.Stop()
 	defer escape.Stop()
 	c.paint()
+
 	for !c.exit.leaving {
 		now := false // paint at once
 		select {
@@ -144,6 +148,7 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 				escape.Reset(escapeDelay)
 			}
 			now = true
+
 		case <-escape.C:
 			c.handle(ctx, c.keys.flush(), work)
 			now = true
@@ -158,6 +163,7 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 				c.renew()
 			}
 			now = true
+
 		case out, ok := <-c.o.Late:
 			if !ok {
 				c.o.Late = nil
@@ -167,26 +173,31 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 				c.late = append(c.late, out)
 				return c.view.show(out)
 			})...)
+
 		case <-paint.C:
 			now = true
 		case <-pulse.C:
 			now = true
 		}
+
 		if wait := framePeriod - time.Since(c.painted); !now && wait > 0 {
 			paint.Reset(wait)
 			continue
 		}
+
 		paint.Stop()
 		c.paint()
 		if wait := c.drawn(); wait > 0 {
 			settle.Reset(wait)
 		}
+
 		if len(c.active) > 0 {
 			pulse.Reset(spinnerPeriod)
 		} else {
 			pulse.Stop()
 		}
 	}
+
 	return nil
 }
 
@@ -203,6 +214,7 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 		if act != actInterrupt {
 			c.exit.warned = false
 		}
+
 		switch act {
 		case actSubmit:
 			if c.answering() {
@@ -210,6 +222,7 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 			} else {
 				c.submit(ctx, work)
 			}
+
 		case actInterrupt:
 			c.interrupt(ctx, work)
 		case actLeave:
@@ -220,6 +233,7 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 		case actSuspend:
 			c.suspend()
 		}
+
 		if c.exit.leaving {
 			return
 		}
@@ -241,12 +255,14 @@ func (c *chat) sendText(ctx context.Context, text, shown string, work *sync.Wait
 		c.scr.print(c.view.marked("! ", yellow, c.o.words("history: %s", firstLine(err.Error())))...)
 		c.hist.path = "" // say it once
 	}
+
 	c.ed.recall = len(c.hist.entries)
 	c.echo(shown)
 	if isFarewell(text) {
 		c.exit.leaving = true
 		return
 	}
+
 	in := c.o.inbound(text, true)
 	in.Interactive = true
 	c.send(ctx, in, work)
@@ -258,6 +274,7 @@ func (c *chat) send(ctx context.Context, in bus.Inbound, work *sync.WaitGroup) {
 		c.view.begin(time.Now())
 		c.exit.stopping = false
 	}
+
 	id := c.asked
 	c.asked++
 	askCtx, cancel := context.WithCancel(ctx)
@@ -280,6 +297,7 @@ func (c *chat) send(ctx context.Context, in bus.Inbound, work *sync.WaitGroup) {
 				return
 			}
 		}
+
 		send(event{ask: id, done: true})
 	})
 }
@@ -304,6 +322,7 @@ func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
 			c.exit.leaving = true
 			return
 		}
+
 		again := c.exit.stopping
 		c.exit.stopping, c.exit.stopped = true, now
 		if c.o.Stop != nil && !again {
@@ -311,9 +330,11 @@ func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
 			work.Go(func() { c.o.Stop(ctx, session) })
 			return
 		}
+
 		for _, cancel := range c.active {
 			cancel()
 		}
+
 	case len(c.ed.text) > 0:
 		c.hist.remember(c.ed.unfolded()) // the arrow brings it back
 		c.ed.empty()
@@ -335,6 +356,7 @@ func (c *chat) event(e event) {
 			i++
 			continue
 		}
+
 		c.held = slices.Delete(c.held, i, i+1)
 		i = 0
 		c.apply(e)
@@ -363,6 +385,7 @@ func (c *chat) apply(e event) {
 			c.scr.print(c.view.close()...)
 		}
 		c.exit.stopping = c.exit.stopping && len(c.active) > 0
+
 	case e.ask != c.owner && c.view.open() && e.out.Kind == bus.Ask: // it cannot wait
 		c.scr.print(c.view.aside(func() []line { return c.shown(e) })...)
 	case e.ask != c.owner && (c.view.open() || len(c.view.queue) > 0 && !e.streams()):
@@ -403,6 +426,7 @@ func (c *chat) suspend() {
 	_, _ = io.WriteString(c.o.Console.Out, pasteOff)
 	c.restore()
 	suspendSelf()
+
 	for waited := 0; waited < periods; {
 		select {
 		case s := <-c.o.changed:
@@ -413,6 +437,7 @@ func (c *chat) suspend() {
 			waited++
 		}
 	}
+
 	c.renew()
 }
 
@@ -451,6 +476,7 @@ func (c *chat) paint() {
 	case c.pasted:
 		below = []line{styled(c.o.words(pastedMessage), dim)}
 	}
+
 	below = hardWrap(below, width)
 	below = below[:min(len(below), max(room-2-len(rows), 0))]
 
@@ -461,6 +487,7 @@ func (c *chat) paint() {
 	if len(above) > 0 || !c.view.blank {
 		above = append(above, nil)
 	}
+
 	if len(c.active) > 0 {
 		status := c.view.status(c.painted)
 		if c.exit.stopping {
@@ -468,9 +495,11 @@ func (c *chat) paint() {
 		}
 		above = append(above, status)
 	}
+
 	if n := len(above) - (room - len(rows) - len(below)); n > 0 {
 		above = above[min(n, len(above)):]
 	}
+
 	live := append(append(above, rows...), below...)
 	c.scr.draw(live, len(above)+row, col)
 	c.confirm()

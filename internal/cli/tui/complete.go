@@ -27,6 +27,7 @@ func (c *completion) matches(text string) []Command {
 	if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, " \t\n") {
 		return nil
 	}
+
 	text = strings.ToLower(text)
 	for _, fits := range []func(name string) bool{
 		func(name string) bool { return strings.HasPrefix(name, text) },
@@ -39,10 +40,12 @@ func (c *completion) matches(text string) []Command {
 				out = append(out, cmd)
 			}
 		}
+
 		if out != nil {
 			return out
 		}
 	}
+
 	return nil
 }
 
@@ -72,6 +75,7 @@ func (e *editor) walk(step int) bool {
 			c.at = 0
 		}
 	}
+
 	c.at = (c.at + step + len(c.found)) % len(c.found)
 	e.set(c.found[c.at].Name)
 	return true
@@ -88,10 +92,12 @@ func (e *editor) tab(back bool) {
 		e.walk(step)
 		return
 	}
+
 	found := c.matches(string(e.text))
 	if len(found) == 0 || e.pos != len(e.text) {
 		return
 	}
+
 	if len(found) == 1 {
 		name := found[0].Name
 		if found[0].Args != "" {
@@ -100,10 +106,12 @@ func (e *editor) tab(back bool) {
 		e.set(name)
 		return
 	}
+
 	if prefix := commonPrefix(found); len(prefix) > len(e.text) {
 		e.set(prefix)
 		return
 	}
+
 	c.found, c.at = found, 0
 	if back {
 		c.at = len(found) - 1
@@ -133,14 +141,17 @@ func (e *editor) menu() []line {
 		}
 		found = e.complete.commands[i : i+1]
 	}
+
 	first := 0
 	if e.complete.found != nil {
 		first = max(0, e.complete.at-maxMenu+1)
 	}
+
 	width := 0
 	for _, c := range found {
 		width = max(width, stringWidth(c.Name+" "+c.Args))
 	}
+
 	var out []line
 	for i := first; i < len(found) && i < first+maxMenu; i++ {
 		name := cyan
@@ -151,6 +162,7 @@ func (e *editor) menu() []line {
 		l = append(l, blanks(width+4-l.width())...)
 		out = append(out, l.add(found[i].Help, dim))
 	}
+
 	if rest := len(found) - first - len(out); rest > 0 {
 		out = append(out, styled("  …", dim))
 	}

@@ -122,6 +122,7 @@ func (e *editor) key(k key) action {
 	if k.code == keyUp && e.walk(-1) || k.code == keyDown && e.walk(1) {
 		return actNone
 	}
+
 	e.complete.reset()
 	switch k.code {
 	case keyRune:
@@ -135,6 +136,7 @@ func (e *editor) key(k key) action {
 			return actNone
 		}
 		return actSubmit
+
 	case keyInterrupt:
 		return actInterrupt
 	case keyEOF:
@@ -142,6 +144,7 @@ func (e *editor) key(k key) action {
 			return actLeave
 		}
 		e.remove(e.pos, e.right())
+
 	case keyClearScreen:
 		return actClearScreen
 	case keySuspend:
@@ -153,6 +156,7 @@ func (e *editor) key(k key) action {
 			e.erase(k.code)
 		}
 	}
+
 	return actNone
 }
 
@@ -204,6 +208,7 @@ func (e *editor) erase(c keyCode) {
 			end++ // at the end of a line: join with the next
 		}
 		e.killed = e.remove(e.pos, end)
+
 	case keyKillWordLeft:
 		e.killed = e.remove(e.wordLeft(), e.pos)
 	case keyKillWordRight:
@@ -305,9 +310,11 @@ func (e *editor) recallEntry(i int) {
 	if i < 0 || i > n || i == e.recall {
 		return
 	}
+
 	if e.recall == n {
 		e.draft = slices.Clone(e.text)
 	}
+
 	e.recall = i
 	if i == n {
 		e.set(string(e.draft))
@@ -333,6 +340,7 @@ func (e *editor) layout(prompt line, width int) (rows []line, row, col int) {
 		} else if r == '\t' {
 			shown = blanks(tabStop)
 		}
+
 		w := min(shown.width(), width-len(indent))
 		if r != '\n' && used+w > width {
 			fold()
@@ -340,10 +348,12 @@ func (e *editor) layout(prompt line, width int) (rows []line, row, col int) {
 		if i == e.pos {
 			row, col = len(rows), used
 		}
+
 		if r == '\n' {
 			fold()
 			continue
 		}
+
 		for _, c := range shown {
 			if w = runeWidth(c.r); used+w > width {
 				fold()
@@ -351,6 +361,7 @@ func (e *editor) layout(prompt line, width int) (rows []line, row, col int) {
 			now, used = append(now, c), used+w
 		}
 	}
+
 	if e.pos == len(e.text) {
 		row, col = len(rows), used
 	}
@@ -378,6 +389,7 @@ func (e *editor) searchKey(k key) bool {
 			s.query = string(r[:len(r)-1])
 		}
 		s.at = len(e.hist.entries)
+
 	case keyInterrupt, keyEscape:
 		e.set(string(s.before))
 		e.search = nil
@@ -386,6 +398,7 @@ func (e *editor) searchKey(k key) bool {
 		e.search = nil
 		return false
 	}
+
 	if i, ok := e.hist.search(s.query, s.at); ok && s.query != "" {
 		s.at = i
 		e.set(e.hist.entries[i])

@@ -31,6 +31,7 @@ func openHistory(path string) (*history, error) {
 	if path == "" {
 		return h, nil
 	}
+
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return h, nil
@@ -38,6 +39,7 @@ func openHistory(path string) (*history, error) {
 	if err != nil {
 		return h, err
 	}
+
 	defer func() { _ = f.Close() }() // only read
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 4*maxHistoryEntry)
@@ -48,6 +50,7 @@ func openHistory(path string) (*history, error) {
 			h.remember(s)
 		}
 	}
+
 	if n > 2*maxHistory {
 		return h, cmp.Or(lines.Err(), h.rewrite())
 	}
@@ -74,10 +77,12 @@ func (h *history) add(s string) error {
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
 		return err
 	}
+
 	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
+
 	_, err = f.WriteString(escapeEntry(s) + "\n")
 	return cmp.Or(err, f.Close())
 }
@@ -89,6 +94,7 @@ func (h *history) rewrite() error {
 			b.WriteString(escapeEntry(s) + "\n")
 		}
 	}
+
 	tmp := h.path + ".tmp"
 	if err := os.WriteFile(tmp, []byte(b.String()), 0o600); err != nil {
 		return err

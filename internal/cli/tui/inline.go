@@ -78,6 +78,7 @@ func (sc *scan) step(i int) int {
 			sc.out = sc.out.add(rest[1:2], sc.a)
 			n = 2
 		}
+
 	case '`':
 		n = sc.code(i)
 	case '*', '_', '~':
@@ -88,14 +89,17 @@ func (sc *scan) step(i int) int {
 				n++
 			}
 		}
+
 	case '[':
 		n = sc.link(i)
 	case '<':
 		n = sc.autolink(i)
 	}
+
 	if n > 0 || sc.stuck {
 		return n
 	}
+
 	r, n := utf8.DecodeRuneInString(rest)
 	sc.out = sc.out.appendRune(r, sc.a)
 	return n
@@ -122,11 +126,13 @@ func (sc *scan) code(i int) int {
 	if sc.waits(i + n) {
 		return 0
 	}
+
 	mark := rest[:n]
 	body, end := rest[n:], -1
 	if !sc.lost[mark] {
 		end = closingTicks(body, n)
 	}
+
 	size := n + end + n
 	switch {
 	case end >= 0 && sc.waits(i+size), end < 0 && sc.waits(i+2*n+maxSpanBytes):
@@ -138,10 +144,12 @@ func (sc *scan) code(i int) int {
 		sc.out = sc.out.add(mark, sc.a)
 		return n
 	}
+
 	text := body[:end]
 	if len(text) > 2 && text[0] == ' ' && text[len(text)-1] == ' ' {
 		text = text[1 : len(text)-1]
 	}
+
 	sc.out = sc.out.add(text, sc.a|cyan)
 	return size
 }
@@ -162,6 +170,7 @@ func closingTicks(s string, n int) int {
 			i++
 			continue
 		}
+
 		m := runLen(s[i:])
 		if m == n {
 			return i
@@ -176,6 +185,7 @@ func (sc *scan) emphasis(i int) int {
 	if sc.waits(i + n) {
 		return 0
 	}
+
 	literal := func() int {
 		sc.out = sc.out.add(sc.s[i:i+n], sc.a)
 		return n
@@ -184,18 +194,22 @@ func (sc *scan) emphasis(i int) int {
 	if i > 0 {
 		before, _ = utf8.DecodeLastRuneInString(sc.s[:i])
 	}
+
 	after, _ := utf8.DecodeRuneInString(sc.s[i+n:])
 	if i+n == len(sc.s) || unicode.IsSpace(after) || n > 3 || c == '~' && n != 2 || c == '_' && isAlnum(before) {
 		return literal()
 	}
+
 	for k := n; k > 0; k-- {
 		if c == '~' && k != 2 {
 			break
 		}
+
 		mark := sc.s[i : i+k]
 		if sc.lost[mark] {
 			continue
 		}
+
 		start := i + n
 		stop, size := sc.closingRun(start, c, k)
 		switch {
@@ -209,10 +223,12 @@ func (sc *scan) emphasis(i int) int {
 			sc.fails(mark, start)
 			continue
 		}
+
 		sc.out = sc.out.add(sc.s[i:i+n-k], sc.a)
 		sc.out = sc.inner(sc.s[start:stop], emphasisAttr(c, k))
 		return size
 	}
+
 	return literal()
 }
 
@@ -253,15 +269,18 @@ func (sc *scan) closingRun(from int, c byte, k int) (stop, size int) {
 				i += end + n
 			}
 			continue
+
 		case c:
 		default:
 			i++
 			continue
 		}
+
 		m := runLen(s[i:])
 		if sc.waits(i + m) {
 			return -1, 0
 		}
+
 		before, _ := utf8.DecodeLastRuneInString(s[:i])
 		after, _ := utf8.DecodeRuneInString(s[i+m:])
 		closes := i > from && !unicode.IsSpace(before) && m >= k && m <= 3 && (k != 1 || m != 2) &&
@@ -271,6 +290,7 @@ func (sc *scan) closingRun(from int, c byte, k int) (stop, size int) {
 		}
 		i += m
 	}
+
 	return -1, 0
 }
 
@@ -281,10 +301,12 @@ func (sc *scan) link(i int) int {
 		sc.waits(i + maxSpanBytes)
 		return 0
 	}
+
 	at := i + len(text) + 2
 	if sc.waits(at) || at >= len(sc.s) || sc.s[at] != '(' {
 		return 0
 	}
+
 	target, ok := balanced(sc.s[at:], '(', ')')
 	if !ok {
 		sc.waits(at + maxSpanBytes)
@@ -293,10 +315,12 @@ func (sc *scan) link(i int) int {
 	if strings.TrimSpace(target) == "" {
 		return 0
 	}
+
 	if text != "" {
 		sc.out = sc.inner(text, underline)
 		sc.out = sc.out.add(" ", sc.a)
 	}
+
 	sc.out = sc.out.add("("+strings.TrimSpace(target)+")", sc.a|dim)
 	return len(text) + 2 + len(target) + 2
 }
@@ -316,6 +340,7 @@ func balanced(s string, opening, closing byte) (string, bool) {
 			}
 		}
 	}
+
 	return "", false
 }
 
@@ -327,6 +352,7 @@ func (sc *scan) autolink(i int) int {
 		}
 		return 0
 	}
+
 	end := strings.IndexAny(rest[1:min(len(rest), maxSpanBytes)], "<> ")
 	if end < 0 {
 		sc.waits(i + maxSpanBytes)
@@ -335,6 +361,7 @@ func (sc *scan) autolink(i int) int {
 	if rest[end+1] != '>' {
 		return 0
 	}
+
 	sc.out = sc.out.add(rest[1:end+1], sc.a|underline)
 	return end + 2
 }

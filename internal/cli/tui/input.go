@@ -28,6 +28,7 @@ func startReading(ctx context.Context, in io.Reader, out chan<- []byte, work *sy
 			unread = r.unread
 		}
 	}
+
 	start(func() {
 		defer done()
 		defer close(out)
@@ -41,6 +42,7 @@ func startReading(ctx context.Context, in io.Reader, out chan<- []byte, work *sy
 					return
 				}
 			}
+
 			if err != nil {
 				return
 			}
@@ -56,10 +58,12 @@ func rawMode(c Console) (restore func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f, ok := c.In.(*os.File)
 	if !ok {
 		return undo, nil
 	}
+
 	state, err := term.MakeRaw(int(f.Fd()))
 	if err != nil {
 		undo()

@@ -49,6 +49,7 @@ func (r *wakeReader) Read(p []byte) (int, error) {
 		case set.IsSet(pipe):
 			return 0, io.EOF
 		}
+
 		n, err := unix.Read(r.fd, p)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
@@ -58,6 +59,7 @@ func (r *wakeReader) Read(p []byte) (int, error) {
 		case n == 0:
 			return 0, io.EOF
 		}
+
 		return n, nil
 	}
 }

@@ -28,6 +28,7 @@ func enableEscapes(f *os.File) (func(), error) {
 	if err := windows.GetConsoleMode(h, &mode); err != nil {
 		return nil, err
 	}
+
 	want := mode | windows.ENABLE_PROCESSED_OUTPUT | windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING
 	if err := windows.SetConsoleMode(h, want); err != nil {
 		return nil, err

@@ -82,6 +82,7 @@ func (d *decoder) feed(p []byte) []key {
 			out = append(out, k)
 		}
 	}
+
 	if len(d.buf) == 0 {
 		d.buf = nil
 	}
@@ -114,6 +115,7 @@ func (d *decoder) next() (key, int) {
 		d.pasting = false
 		return key{code: keyPaste, text: pasted(string(d.buf[:end]))}, end + len(pasteEnd)
 	}
+
 	c := d.buf[0]
 	switch {
 	case c == 0x1b:
@@ -123,6 +125,7 @@ func (d *decoder) next() (key, int) {
 	case !utf8.FullRune(d.buf):
 		return key{}, 0
 	}
+
 	r, n := utf8.DecodeRune(d.buf)
 	if unsafeRune(r) || r >= pasteRune && r <= pasteRune+pasteLimit {
 		return key{}, n
@@ -189,6 +192,7 @@ func (d *decoder) escape() (key, int) {
 	if len(d.buf) < 2 {
 		return key{}, 0
 	}
+
 	switch c := d.buf[1]; c {
 	case '[':
 		return d.csi()
@@ -197,6 +201,7 @@ func (d *decoder) escape() (key, int) {
 			return key{}, 0
 		}
 		return key{code: finalKey(d.buf[2], "")}, 3
+
 	case '\r', '\n':
 		return key{code: keyNewline}, 2
 	case 'b':
@@ -210,6 +215,7 @@ func (d *decoder) escape() (key, int) {
 	case 0x1b:
 		return key{code: keyEscape}, 1
 	}
+
 	return key{}, 2
 }
 
@@ -226,10 +232,12 @@ func (d *decoder) csi() (key, int) {
 			}
 			return key{code: finalKey(c, params)}, i + 1
 		}
+
 		if c < 0x20 {
 			return key{}, i
 		}
 	}
+
 	if len(d.buf) >= longest {
 		return key{}, longest
 	}
@@ -251,11 +259,13 @@ func finalKey(final byte, params string) keyCode {
 			return keyWordRight
 		}
 		return keyRight
+
 	case 'D':
 		if modified {
 			return keyWordLeft
 		}
 		return keyLeft
+
 	case 'H':
 		return keyHome
 	case 'F':
@@ -282,5 +292,6 @@ func finalKey(final byte, params string) keyCode {
 			}
 		}
 	}
+
 	return keyNone
 }

@@ -73,6 +73,7 @@ func (r *renderer) preview() []line {
 	if len(src) > maxPreviewBytes {
 		src = src[len(src)-maxPreviewBytes:]
 	}
+
 	var out []line
 	if len(bytes.Trim(src, " \t#>*+-`~_|=.:0123456789")) > 0 || r.begun != nil || r.fence != "" && len(src) > 0 {
 		out = c.source(string(src))
@@ -88,12 +89,14 @@ func (r *renderer) source(src string) []line {
 		p.add(src, inliner{open: r.open})
 		return wrap(p.text, r.o.Width, p.first, p.rest)
 	}
+
 	if r.o.Literal {
 		return r.paragraph(src)
 	}
 	if r.fence != "" {
 		return r.code(src)
 	}
+
 	if len(r.table) > 0 {
 		if r.joinsTable(src) {
 			r.table = append(r.table, src)
@@ -101,6 +104,7 @@ func (r *renderer) source(src string) []line {
 		}
 		return append(r.flushTable(), r.source(src)...)
 	}
+
 	if mark, info := fenceStart(src); mark != "" {
 		r.fence = mark
 		return []line{r.frame(info)}
@@ -141,6 +145,7 @@ func fenceStart(src string) (mark, info string) {
 	if !strings.HasPrefix(s, "```") && !strings.HasPrefix(s, "~~~") {
 		return "", ""
 	}
+
 	n := runLen(s)
 	info = strings.TrimSpace(s[n:])
 	if s[0] == '`' && strings.Contains(info, "`") {
@@ -164,6 +169,7 @@ func (r *renderer) block(src string) []line {
 		}
 		return wrap(r.inline(text, a), r.o.Width, prefix, prefix)
 	}
+
 	text, first, rest := r.item(body, append(prefix, indent...))
 	return wrap(r.inline(text, 0), r.o.Width, first, rest)
 }
@@ -229,9 +235,11 @@ func heading(s string) (text string, level int) {
 	for level < len(s) && s[level] == '#' {
 		level++
 	}
+
 	if level == 0 || level > 6 || level < len(s) && s[level] != ' ' && s[level] != '\t' {
 		return "", 0
 	}
+
 	text = strings.TrimSpace(s[level:])
 	if cut := strings.TrimRight(text, "#"); cut == "" || strings.HasSuffix(cut, " ") {
 		text = strings.TrimSpace(cut)
@@ -254,6 +262,7 @@ func listItem(s string) (marker, text string, ok bool) {
 		n++
 		marker = s[:n]
 	}
+
 	if n < len(s) && s[n] != ' ' && s[n] != '\t' {
 		return "", "", false
 	}

@@ -45,13 +45,16 @@ func oneShotJSON(ctx context.Context, o *Options) (sum Summary, err error) {
 		if err != nil {
 			return sum, err
 		}
+
 		if out.Kind == bus.Final {
 			sum.Final = out
 		}
+
 		if err := enc.Encode(out); err != nil {
 			return sum, err
 		}
 	}
+
 	return sum, nil
 }
 
@@ -62,6 +65,7 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 	if o.Console.OutTTY {
 		return oneShotStream(ctx, o, p)
 	}
+
 	var segment strings.Builder
 	for out, err := range o.Ask(ctx, o.question()) {
 		if err != nil {
@@ -81,6 +85,7 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 					p.show(bus.Outbound{Kind: bus.Progress, Text: text})
 				}
 			}
+
 		case bus.Final:
 			sum.Final = out
 			if out.Text == "" {
@@ -88,13 +93,16 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 			}
 			out.Streamed = false
 			p.show(out)
+
 		default:
 			p.show(out)
 		}
 	}
+
 	if sum.Final.Kind == "" && segment.Len() > 0 {
 		p.answer(segment.String())
 	}
+
 	p.closeTurn()
 	return sum, nil
 }
@@ -111,6 +119,7 @@ func oneShotStream(ctx context.Context, o *Options, p *plainView) (sum Summary, 
 		}
 		p.show(out)
 	}
+
 	return sum, nil
 }
 
@@ -120,6 +129,7 @@ func oneShotTerminal(ctx context.Context, o *Options) (Summary, error) {
 	if err != nil {
 		return oneShotPlain(ctx, o)
 	}
+
 	defer undo()
 	scr := newScreen(o)
 	v := newView(o, scr.columns)
@@ -166,6 +176,7 @@ func followTurn(ctx context.Context, events <-chan event, scr *screen, v *view) 
 			case e.out.Kind == bus.Final:
 				sum.Final = e.out
 			}
+
 			scr.print(v.show(e.out)...)
 			if wait := framePeriod - time.Since(painted); wait > 0 {
 				paint.Reset(wait)
@@ -173,6 +184,7 @@ func followTurn(ctx context.Context, events <-chan event, scr *screen, v *view) 
 			}
 		case <-paint.C:
 		}
+
 		painted = time.Now()
 		_, height := scr.size()
 		live := append(hardWrap(v.preview(), scr.columns()), v.status(painted))

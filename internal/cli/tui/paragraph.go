@@ -48,6 +48,7 @@ func (p *paragraph) consume(src string) (n int) {
 			return cells
 		})
 	}
+
 	if n > 0 {
 		p.before, _ = utf8.DecodeLastRuneInString(src[:n])
 	}
@@ -68,10 +69,12 @@ func (r *renderer) advance() []line {
 	if r.o.Width <= 0 || r.fence != "" || r.begun == nil && len(r.buf) < maxHeadBytes {
 		return nil
 	}
+
 	end := incompleteRune(string(r.buf))
 	if end > 0 && r.buf[end-1] == '\r' {
 		end--
 	}
+
 	src, tail := neutral(string(r.buf[:end])), string(r.buf[end:])
 	var out []line
 	if r.begun == nil {
@@ -81,6 +84,7 @@ func (r *renderer) advance() []line {
 		out = r.flushTable()
 		src = r.begin(src)
 	}
+
 	p := r.begun
 	n := p.consume(src)
 	r.buf = []byte(src[n:] + tail)
@@ -97,6 +101,7 @@ func (r *renderer) flows(src string) bool {
 	if r.o.Literal {
 		return strings.TrimLeft(src, " \t") != ""
 	}
+
 	mark, _ := fenceStart(src)
 	body, _, _ := r.unquote(src)
 	_, level := heading(body)

@@ -32,6 +32,7 @@ func plainChat(ctx context.Context, o *Options) error {
 			p.write(neutral(h) + "\n")
 		}
 	}
+
 	lines := lineSource{input: input}
 	var message strings.Builder
 	prompt := o.words("You: ")
@@ -44,18 +45,21 @@ func plainChat(ctx context.Context, o *Options) error {
 			}
 			return err
 		}
+
 		p.open = false // the terminal has echoed the line end
 		if part, more := strings.CutSuffix(s, `\`); more && !strings.HasSuffix(part, `\`) {
 			message.WriteString(part + "\n")
 			prompt = "...  "
 			continue
 		}
+
 		message.WriteString(s)
 		text := strings.TrimSpace(message.String())
 		message.Reset()
 		if isFarewell(text) {
 			return nil
 		}
+
 		if text != "" {
 			plainTurn(ctx, o, p, text)
 		}
@@ -73,10 +77,12 @@ func plainTurn(ctx context.Context, o *Options, p *plainView, text string) {
 			return
 		case <-o.Interrupts:
 		}
+
 		if o.Stop == nil {
 			cancel()
 			return
 		}
+
 		o.Stop(turnCtx, o.route().SessionKey())
 		select {
 		case <-turnCtx.Done():
@@ -86,6 +92,7 @@ func plainTurn(ctx context.Context, o *Options, p *plainView, text string) {
 	})
 	defer watch.Wait()
 	defer cancel()
+
 	for out, err := range o.Ask(turnCtx, o.inbound(text, o.Console.OutTTY)) {
 		if err != nil {
 			p.failure(err)
@@ -93,6 +100,7 @@ func plainTurn(ctx context.Context, o *Options, p *plainView, text string) {
 		}
 		p.show(out)
 	}
+
 	p.closeTurn()
 }
 
@@ -116,6 +124,7 @@ func (l *lineSource) next(ctx context.Context, p *plainView, prompt string) (str
 			l.buf.Reset()
 			return strings.ToValidUTF8(strings.TrimSuffix(s, "\r"), "\uFFFD"), nil
 		}
+
 		l.buf.WriteString(l.rest)
 		l.rest = ""
 		if l.ended {
@@ -125,6 +134,7 @@ func (l *lineSource) next(ctx context.Context, p *plainView, prompt string) (str
 			l.rest = "\n"
 			continue
 		}
+
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
@@ -139,6 +149,7 @@ func (l *lineSource) next(ctx context.Context, p *plainView, prompt string) (str
 			p.show(out)
 			p.o.shown(out)
 			p.prompt(prompt)
+
 		case chunk, ok := <-l.input:
 			l.ended = !ok
 			l.rest = string(chunk)
@@ -191,6 +202,7 @@ func (p *plainView) answer(s string) {
 		p.write(s)
 		return
 	}
+
 	s = p.carry + s
 	p.carry = ""
 	if i := incompleteRune(s); i < len(s) {
@@ -246,19 +258,23 @@ func (p *plainView) show(out bus.Outbound) {
 		for _, m := range out.Media {
 			p.printAside("+ " + neutral(m.Path))
 		}
+
 		if q := out.Question; q != nil && q.Text == "" {
 			p.printAside("  " + neutral(strings.Join(p.o.options(q), " / ")))
 		}
+
 	case bus.Final:
 		if (!out.Streamed || !p.shown) && !isError(out) {
 			p.closeLine()
 			p.answer(out.Text)
 		}
+
 		p.closeLine()
 		for _, m := range out.Media {
 			p.printAside("+ " + neutral(m.Path))
 		}
 		p.turn(out)
+
 	default:
 		p.aside(out)
 	}
@@ -281,6 +297,7 @@ func (p *plainView) aside(out bus.Outbound) {
 		if q := out.Question; q != nil && len(q.Options) > 0 {
 			p.printAside("  " + neutral(strings.Join(p.o.options(q), " / ")))
 		}
+
 	case out.Kind == bus.ToolEvent && out.Tool != nil && out.Tool.Phase == "error" && p.o.ShowTools:
 		p.printAside("✗ " + neutral(p.o.callLine(out.Tool)))
 	}
@@ -291,6 +308,7 @@ func (p *plainView) turn(out bus.Outbound) {
 	if t == nil {
 		return
 	}
+
 	if t.Error != "" {
 		p.printAside(p.o.words("error: ") + neutral(strings.TrimSpace(t.Error)))
 	}

@@ -45,15 +45,18 @@ func (s *screen) draw(live []line, row, col int) {
 	if up := s.rowsAbove(); up > 0 {
 		b.WriteString("\x1b[" + strconv.Itoa(up) + "A")
 	}
+
 	b.WriteByte('\r')
 	fresh := len(s.pending) > 0 || len(live) < len(s.live)
 	if fresh {
 		b.WriteString("\x1b[J")
 	}
+
 	for _, l := range s.pending {
 		l.encode(&b, s.shown)
 		b.WriteString("\r\n")
 	}
+
 	for i, l := range live {
 		if i > 0 {
 			b.WriteString("\r\n")
@@ -63,6 +66,7 @@ func (s *screen) draw(live []line, row, col int) {
 		}
 		l.encode(&b, s.shown)
 	}
+
 	s.place(&b, live, row, col)
 	s.pending, s.live = nil, live
 	s.width, _ = s.size()

@@ -38,6 +38,7 @@ func (r *renderer) flushTable() []line {
 		}
 		return out
 	}
+
 	aligns := alignments(src[1])
 	rows := make([][]line, 0, len(src))
 	for i, s := range slices.Delete(slices.Clone(src), 1, 2) {
@@ -45,12 +46,14 @@ func (r *renderer) flushTable() []line {
 		if i == 0 {
 			a = bold
 		}
+
 		var row []line
 		for _, c := range splitRow(s) {
 			row = append(row, r.inline(c, a))
 		}
 		rows = append(rows, row)
 	}
+
 	widths, fits := columnWidths(rows, r.o.Width)
 	if !fits {
 		var out []line
@@ -59,6 +62,7 @@ func (r *renderer) flushTable() []line {
 		}
 		return out
 	}
+
 	var out []line
 	for i, row := range rows {
 		out = append(out, r.tableRow(row, widths, aligns)...)
@@ -83,6 +87,7 @@ func splitRow(s string) []string {
 			start = i + 1
 		}
 	}
+
 	if last := strings.TrimSpace(s[start:]); last != "" || len(cells) == 0 {
 		cells = append(cells, last)
 	}
@@ -120,6 +125,7 @@ func alignments(delimiter string) []alignment {
 			out = append(out, alignLeft)
 		}
 	}
+
 	return out
 }
 
@@ -135,13 +141,16 @@ func columnWidths(rows [][]line, width int) ([]int, bool) {
 			w[i] = max(w[i], c.width())
 		}
 	}
+
 	if width <= 0 {
 		return w, true
 	}
+
 	total := columnGap * (len(w) - 1)
 	for _, n := range w {
 		total += n
 	}
+
 	for ; total > width; total-- {
 		widest := 0
 		for i, n := range w {
@@ -149,11 +158,13 @@ func columnWidths(rows [][]line, width int) ([]int, bool) {
 				widest = i
 			}
 		}
+
 		if w[widest] <= minColumn {
 			return nil, false
 		}
 		w[widest]--
 	}
+
 	return w, true
 }
 
@@ -168,6 +179,7 @@ func (r *renderer) tableRow(row []line, widths []int, aligns []alignment) []line
 		columns[i] = wrap(c, widths[i], nil, nil)
 		height = max(height, len(columns[i]))
 	}
+
 	out := make([]line, height)
 	for y := range height {
 		for i, w := range widths {
@@ -175,6 +187,7 @@ func (r *renderer) tableRow(row []line, widths []int, aligns []alignment) []line
 			if y < len(columns[i]) {
 				c = columns[i][y]
 			}
+
 			room := max(w-c.width(), 0)
 			left := 0
 			if i < len(aligns) {
@@ -183,12 +196,14 @@ func (r *renderer) tableRow(row []line, widths []int, aligns []alignment) []line
 			if i > 0 {
 				out[y] = out[y].add(" │ ", r.tint|dim)
 			}
+
 			out[y] = append(append(out[y], blanks(left)...), c...)
 			if i < len(widths)-1 {
 				out[y] = append(out[y], blanks(room-left)...)
 			}
 		}
 	}
+
 	return out
 }
 

@@ -61,6 +61,7 @@ func (v *view) show(out bus.Outbound) []line {
 			return v.closeSegment() // the reply follows
 		}
 		return v.close()
+
 	case bus.Final:
 		return append(v.final(out), v.catchUp()...)
 	case bus.Progress:
@@ -78,17 +79,20 @@ func (v *view) show(out bus.Outbound) []line {
 			return nil
 		}
 		return append(v.close(), v.track(v.marked("! ", yellow, out.Text))...)
+
 	case bus.Gone:
 		v.tool = ""
 		if out.Text == "" {
 			return nil
 		}
 		return append(v.close(), v.track(v.marked("! ", yellow, out.Text))...)
+
 	case bus.Message:
 		return append(v.close(), v.message(out)...)
 	case bus.Ask:
 		return append(v.close(), v.question(out)...)
 	}
+
 	return nil
 }
 
@@ -100,9 +104,11 @@ func (v *view) message(out bus.Outbound) []line {
 		lines = append(lines, v.title()...)
 		lines = append(lines, v.track(append(r.feed(text), r.flush()...))...)
 	}
+
 	for _, m := range out.Media {
 		lines = append(lines, v.track(v.marked("+ ", cyan, m.Path))...)
 	}
+
 	if q := out.Question; q != nil && q.Text == "" {
 		lines = append(lines, v.options(q)...)
 	}
@@ -130,6 +136,7 @@ func (v *view) delta(out bus.Outbound) []line {
 	if v.thinking != nil || v.text != nil && v.stream != out.StreamID {
 		lines = v.close()
 	}
+
 	text := out.Text
 	if v.text == nil {
 		if strings.TrimSpace(text) == "" {
@@ -140,6 +147,7 @@ func (v *view) delta(out bus.Outbound) []line {
 		v.stream = out.StreamID
 		v.headed = false
 	}
+
 	v.shown, v.tool = true, ""
 	v.text.o.Width = v.columns()
 	for len(v.queue) > 0 {
@@ -151,6 +159,7 @@ func (v *view) delta(out bus.Outbound) []line {
 		lines = append(lines, v.catchUp()...)
 		text = tail
 	}
+
 	return append(lines, v.rows(v.text.feed(text))...)
 }
 
@@ -158,6 +167,7 @@ func (v *view) reasoning(text string) []line {
 	if !v.o.ShowReasoning {
 		return nil
 	}
+
 	var lines []line
 	if v.thinking == nil {
 		if strings.TrimSpace(text) == "" {
@@ -168,6 +178,7 @@ func (v *view) reasoning(text string) []line {
 		v.thinking, v.headed = v.renderer(true), false
 		v.thinking.tint = dim | italic
 	}
+
 	v.thinking.o.Width = v.columns()
 	return append(lines, v.rows(v.thinking.feed(text))...)
 }
@@ -178,9 +189,11 @@ func (v *view) rows(lines []line) []line {
 	for !v.headed && len(lines) > 0 && len(lines[0]) == 0 {
 		lines = lines[1:]
 	}
+
 	if len(lines) == 0 {
 		return nil
 	}
+
 	var head []line
 	switch {
 	case v.headed:
@@ -189,6 +202,7 @@ func (v *view) rows(lines []line) []line {
 	default:
 		head = v.title()
 	}
+
 	v.headed = true
 	return append(head, v.track(lines)...)
 }
@@ -232,6 +246,7 @@ func (v *view) catchUp() []line {
 			return nil
 		}
 	}
+
 	var lines []line
 	for len(v.queue) > 0 {
 		show := v.queue[0]
@@ -242,6 +257,7 @@ func (v *view) catchUp() []line {
 			lines = append(lines, show()...)
 		}
 	}
+
 	v.queue, v.unsaid = nil, nil
 	return lines
 }
@@ -292,6 +308,7 @@ func (v *view) preview() []line {
 			break
 		}
 	}
+
 	if len(v.unsaid) > 0 {
 		lines = append(append(lines, v.gap()...), v.unsaid...)
 	}
@@ -303,11 +320,13 @@ func (v *view) final(out bus.Outbound) []line {
 	if repeated { // a follow-up answered by the turn it joined
 		return nil
 	}
+
 	lines := v.closeSegment()
 	said := out
 	if out.Streamed && v.shown || isError(out) {
 		said.Text = ""
 	}
+
 	lines = append(lines, v.message(said)...)
 	if t := out.Turn; t != nil {
 		v.lastTurn = t.ID
@@ -317,6 +336,7 @@ func (v *view) final(out bus.Outbound) []line {
 		}
 		lines = append(lines, v.footer(t)...)
 	}
+
 	v.titled, v.tool = false, ""
 	return lines
 }
@@ -332,6 +352,7 @@ func (v *view) title() []line {
 	if v.titled {
 		return lines
 	}
+
 	v.titled = true
 	name := strings.TrimSpace(v.o.Banner.Icon + " " + v.o.Banner.Name)
 	if name == "" {
@@ -356,12 +377,14 @@ func (o *Options) footer(t *bus.Turn) string {
 		if u.Estimated {
 			about = "~"
 		}
+
 		in := o.words("%s in", about+thousands(u.Prompt))
 		if u.Cached > 0 && u.Prompt > 0 {
 			in += o.words(" (%d%% cached)", min(100, 100*u.Cached/u.Prompt))
 		}
 		parts = append(parts, in, o.words("%s out", about+thousands(u.Completion)))
 	}
+
 	if t.DurationMS > 0 {
 		parts = append(parts, o.words("%.1f s", float64(t.DurationMS)/1000))
 	}
@@ -418,6 +441,7 @@ func (v *view) failure(err error) []line {
 	if errors.Is(err, context.Canceled) {
 		return append(lines, v.track(v.marked("! ", yellow, v.o.words("stopped")))...)
 	}
+
 	text, hint := v.o.explain(err)
 	lines = append(lines, v.gap()...)
 	lines = append(lines, v.track(v.marked(v.o.words("error: "), red, text))...)
@@ -441,10 +465,12 @@ func (v *view) status(now time.Time) line {
 	case v.text != nil:
 		what = v.o.words("writing")
 	}
+
 	seconds := ""
 	if s := int(spent.Seconds()); s > 0 {
 		seconds = v.o.words(" %ds", s)
 	}
+
 	l := styled(string(frame)+" ", cyan).add(what, dim)
 	if limit := v.columns() - len(seconds); l.width() > limit {
 		l = append(hardWrap([]line{l}, max(limit-1, 1))[0], cell{'…', dim})

@@ -17,6 +17,7 @@ func runeWidth(r rune) int {
 			return 0
 		}
 		return 1
+
 	case r >= 0x4e00 && r <= 0x9fff, r >= 0xac00 && r <= 0xd7a3:
 		return 2
 	case r >= 0x2100 && r <= 0x2bff && !isWideSymbol(r): // no marks there
@@ -42,6 +43,7 @@ func isWide(r rune) bool {
 			r >= 0xa960 && r <= 0xa97c || r >= 0xf900 && r <= 0xfaff ||
 			r >= 0xfe10 && r <= 0xfe19 || r >= 0xfe30 && r <= 0xfe6b ||
 			r >= 0xff01 && r <= 0xff60 || r >= 0xffe0 && r <= 0xffe6
+
 	case r < 0x1f000:
 		return r >= 0x16fe0 && r <= 0x18d08 || r >= 0x1aff0 && r <= 0x1b2fb || r >= 0x1d300 && r <= 0x1d376
 	case r < 0x20000:
@@ -76,6 +78,7 @@ func isWideEmoji(r rune) bool {
 			return false
 		}
 		return true
+
 	case r >= 0x1f680 && r <= 0x1f6ff:
 		return r <= 0x1f6c5 || r == 0x1f6cc || r >= 0x1f6d0 && r <= 0x1f6d2 || r >= 0x1f6d5 && r <= 0x1f6df ||
 			r == 0x1f6eb || r == 0x1f6ec || r >= 0x1f6f4
@@ -96,6 +99,7 @@ func Cut(s string, columns int) string {
 	if stringWidth(s) <= columns {
 		return s
 	}
+
 	used := 1 // the ellipsis
 	for i, r := range s {
 		if used += runeWidth(r); used > columns {
@@ -116,21 +120,26 @@ func Rows(s string, columns int) []string {
 			if i > 0 && breakable(before, r) {
 				at = i
 			}
+
 			used += runeWidth(r)
 			if r != ' ' {
 				filled = used
 			}
+
 			if filled > columns {
 				break
 			}
 			before = r
 		}
+
 		if at == 0 {
 			break
 		}
+
 		rows = append(rows, strings.TrimRight(s[:at], " "))
 		s = s[at:]
 	}
+
 	return append(rows, s)
 }
 
@@ -164,6 +173,7 @@ func neutral(s string) string {
 	if utf8.ValidString(s) && strings.IndexFunc(s, unsafeRune) < 0 {
 		return s
 	}
+
 	var b strings.Builder
 	for _, r := range s { // ranging turns invalid bytes into U+FFFD
 		switch {
@@ -177,6 +187,7 @@ func neutral(s string) string {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
 	}
+
 	return b.String()
 }
 

@@ -15,15 +15,18 @@ func (a *Agent) submit(it *envelope) error {
 	if it.in.At.IsZero() {
 		it.in.At = a.opts.Now()
 	}
+
 	it.in.Scope = a.scopeOf(it.in.Scope)
 	if it.in.Answer != nil {
 		return a.submitAnswer(it)
 	}
+
 	if c, ok := a.command(it); ok {
 		if c.row.Ends && c.fits() {
 			// At once, so that what comes right behind it is safe.
 			c.stopped = a.mailboxes.cut(it.key, &it.in)
 		}
+
 		if c.atOnce() {
 			err := a.mailboxes.spawn(func(base context.Context) { c.stopped.drop(turn.ErrStopped); c.beside(base) })
 			if err != nil {
@@ -31,8 +34,10 @@ func (a *Agent) submit(it *envelope) error {
 			}
 			return err
 		}
+
 		c.stopped.drop(turn.ErrStopped)
 	}
+
 	return a.mailboxes.enqueue(it)
 }
 
@@ -76,15 +81,18 @@ func (a *Agent) stopReply(ctx context.Context, key string, s stopped) string {
 		}
 		return phrase.Of(ctx, "Another person asked for what runs. They or an owner can stop it.")
 	}
+
 	a.engine.Ended(key, true)
 	helpers := a.engine.Subagents().Stop(key)
 	if over == nil && dropped == 0 && helpers == 0 {
 		return phrase.Of(ctx, "Nothing is running.")
 	}
+
 	reply := phrase.Of(ctx, "Stopped.")
 	if helpers > 0 {
 		reply = phrase.Of(ctx, "Stopped, with %s.", phrase.Count(ctx, helpers, "subagent"))
 	}
+
 	if over != nil {
 		wait := time.NewTimer(stopWait)
 		defer wait.Stop()
@@ -95,6 +103,7 @@ func (a *Agent) stopReply(ctx context.Context, key string, s stopped) string {
 		case <-ctx.Done():
 		}
 	}
+
 	if dropped > 0 {
 		reply += phrase.Of(ctx, " %s dropped.", phrase.Count(ctx, dropped, "waiting message"))
 	}

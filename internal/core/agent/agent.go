@@ -53,19 +53,23 @@ func New(o Options) (*Agent, error) {
 	if err := o.Complete(); err != nil {
 		return nil, err
 	}
+
 	if o.Grace == 0 {
 		o.Grace = drainGrace
 	}
+
 	commands, err := commandTable(o.Commands)
 	if err != nil {
 		return nil, err
 	}
+
 	a := &Agent{opts: &o, log: o.Log, commands: commands, started: o.Now()}
 	a.mailboxes = newMailboxes(a.handle)
 	h := turn.Host{Busy: a.mailboxes.holds, Go: a.mailboxes.spawn, Announce: a.announce, Send: a.sendToSession}
 	if o.Elsewhere != nil {
 		h.Elsewhere = a.elsewhere
 	}
+
 	if a.engine, err = turn.New(&o.Options, h); err != nil {
 		return nil, err
 	}
@@ -116,13 +120,16 @@ func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x turn.Extra) iter.
 				return
 			}
 		}
+
 		it := a.newEnvelope(ctx, in)
 		it.extra = x
 		it.out, it.done = make(chan bus.Outbound, 16), make(chan struct{})
+
 		if err := a.submit(it); err != nil { //nolint:contextcheck // the item carries it
 			yield(bus.Outbound{}, err)
 			return
 		}
+
 		for {
 			select {
 			case o := <-it.out:

@@ -44,6 +44,7 @@ func (w *waiting) answers(in bus.Inbound) (*bus.Answer, bool) {
 	if len(in.Media) > 0 || looksLikeCommand(in.Text) {
 		return nil, false
 	}
+
 	a, ok := w.q.Coded(in.Text)
 	return &a, ok
 }
@@ -54,11 +55,13 @@ func (act *actor) answered(it *envelope) bool {
 	if act == nil {
 		return false
 	}
+
 	w := act.waiting
 	a, ok := w.answers(it.in)
 	if !ok {
 		return false
 	}
+
 	it.in.Answer = a
 	act.waiting = nil
 	w.answer <- it
@@ -79,6 +82,7 @@ func (a *Agent) refused(it *envelope, open *bus.Question) error {
 	if open != nil {
 		out = bus.Outbound{Kind: bus.Notice, Text: phrase.In(it.in.Language, "The question is still open. It takes one of these answers: %s", strings.Join(open.Options, ", "))}
 	}
+
 	out.Route = it.in.Route
 	out.ReplyTo = it.in.Route.MessageID
 	out.Meta = it.in.Meta
@@ -102,11 +106,13 @@ func (a *Agent) OpenQuestions() []Open {
 	m, out := a.mailboxes, []Open{}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	for key, act := range m.actors {
 		if w := act.waiting; w != nil {
 			out = append(out, Open{Key: key, Channel: w.route.Channel, ChatID: w.route.ChatID, At: w.asked, Question: w.q})
 		}
 	}
+
 	slices.SortStableFunc(out, func(x, y Open) int { return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Key, y.Key)) })
 	return out
 }
@@ -117,6 +123,7 @@ func (a *Agent) AnswerQuestion(answer bus.Answer) bool {
 	m := a.mailboxes
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	for _, act := range m.actors {
 		w := act.waiting
 		if w == nil || w.q.ID != answer.QuestionID {
@@ -125,10 +132,12 @@ func (a *Agent) AnswerQuestion(answer bus.Answer) bool {
 		if _, _, ok := w.q.Choose(answer.Option); !ok {
 			return false
 		}
+
 		act.waiting = nil
 		w.answer <- &envelope{in: bus.Inbound{Route: w.route, Answer: &answer}, done: make(chan struct{})}
 		return true
 	}
+
 	return false
 }
 
@@ -154,14 +163,17 @@ func (m *mailboxes) await(ctx context.Context, act *actor, w *waiting, most time
 	case <-expires.C:
 		err = tool.ErrNoAnswer
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	act.waiting = nil // from here on there is no sender
 	select {
 	case it = <-w.answer:
 	default:
 		return nil, err
 	}
+
 	if ctx.Err() != nil {
 		it.Done(nil) // it was for this question alone
 		return nil, err

@@ -28,6 +28,7 @@ func runHelp(ctx context.Context, c *Call) (Reply, error) {
 		}
 		lines = append(lines, fmt.Sprintf("  %-*s  %s\n", widest, name, phrase.Of(ctx, row.Help)))
 	}
+
 	return Say(phrase.Of(ctx, "Commands:") + "\n" + strings.Join(lines, "") + phrase.Of(ctx, "Write $name in a message to load a skill. Everything else goes to the model.")), nil
 }
 
@@ -36,6 +37,7 @@ func runSkills(ctx context.Context, c *Call) (Reply, error) {
 	if skills == nil || len(skills.List()) == 0 {
 		return Say(phrase.Of(ctx, "No skills are installed.")), nil
 	}
+
 	var b strings.Builder
 	b.WriteString(phrase.Of(ctx, "Skills (write $name in a message to load one):") + "\n")
 	for _, s := range skills.List() {
@@ -65,11 +67,13 @@ func runPS(ctx context.Context, c *Call) (Reply, error) {
 			return Say(phrase.Of(ctx, "No commands are running.")), nil
 		}
 		return Say(strings.Join(lines, "\n") + "\n" + phrase.Of(ctx, "/ps stop ID stops one.")), nil
+
 	case len(words) != 2 || words[0] != "stop":
 		return Say(c.usageLine(ctx)), nil
 	case guard == nil || !guard.StopCommand(c.reach(), words[1]):
 		return Say(phrase.Of(ctx, "No command %s is running. /ps lists those that are.", words[1])), nil
 	}
+
 	return Say(phrase.Of(ctx, "Stopped.")), nil
 }
 
@@ -112,6 +116,7 @@ func runTrigger(ctx context.Context, c *Call) (Reply, error) {
 	case c.Args == "":
 		return Say(phrase.Of(ctx, "Give it a name: /trigger backup-done")), nil
 	}
+
 	reply, err := c.agent.opts.Schedule.Trigger(ctx, c.Args, c.Inbound.Route, c.env.key)
 	if err != nil {
 		return Say(phrase.Of(ctx, "The trigger was not made: %v", err)), nil
@@ -135,6 +140,7 @@ func runHistory(ctx context.Context, c *Call) (Reply, error) {
 		}
 		n = min(v, historyMax)
 	}
+
 	var recs []session.Record
 	err := c.peek(func(sess *session.Session) {
 		if sess != nil {
@@ -144,25 +150,30 @@ func runHistory(ctx context.Context, c *Call) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+
 	var lines []string
 	for i := len(recs) - 1; i >= 0 && len(lines) < n; i-- {
 		r := recs[i]
 		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
 			continue
 		}
+
 		s := strings.TrimSpace(strings.ReplaceAll(r.Display(), "\n", " "))
 		if s == "" {
 			continue
 		}
+
 		who := phrase.Of(ctx, "you")
 		if r.Role == llm.Assistant || r.Mark() {
 			who = phrase.Of(ctx, "bot")
 		}
 		lines = append(lines, fmt.Sprintf("%s: %s", who, text.Ellipsis(s, historyChars)))
 	}
+
 	if len(lines) == 0 {
 		return Say(phrase.Of(ctx, "This conversation is empty.")), nil
 	}
+
 	slices.Reverse(lines)
 	return Say(strings.Join(lines, "\n")), nil
 }
@@ -183,10 +194,12 @@ func showModel(ctx context.Context, c *Call) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+
 	current := phrase.Of(ctx, "unknown")
 	if rt, err := c.agent.opts.Models.Runtime(ctx, preset); err == nil {
 		current = rt.Display
 	}
+
 	how := phrase.Of(ctx, "preset %s", cmp.Or(preset, "default"))
 	if strings.HasPrefix(preset, turn.ModelChoice) {
 		how = phrase.Of(ctx, "chosen with /model")
@@ -198,19 +211,23 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if c.Args == "" {
 		return showModel(ctx, c)
 	}
+
 	t, names := c.turn, c.presets()
 	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, c.Args) })
 	if i < 0 && (c.Inbound.Scope != "" || strings.ContainsAny(c.Args, " \t\n")) { // guests do not decide what the owner pays for
 		return Say(phrase.Of(ctx, "There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil
 	}
+
 	preset, how := turn.ModelChoice+c.Args, ""
 	if i >= 0 {
 		preset, how = names[i], " ("+phrase.Of(ctx, "preset %s", names[i])+")"
 	}
+
 	value := any(preset)
 	if preset == "default" {
 		value, preset = nil, ""
 	}
+
 	rt, err := c.agent.opts.Models.Runtime(ctx, preset)
 	if err != nil {
 		return Say(phrase.Of(ctx, "%s cannot be used: %v\nPresets: %s", c.Args, err, strings.Join(names, ", "))), nil
@@ -221,6 +238,7 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if err := t.Session().SaveMeta(); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
 	}
+
 	t.ChangedModel(rt)
 	return Say(phrase.Of(ctx, "This conversation now uses %s%s.", rt.Display, how)), nil
 }
@@ -235,18 +253,22 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	if err := c.peek(func(sess *session.Session) { b.WriteString(c.conversationStatus(ctx, sess)) }); err != nil {
 		return Reply{}, err
 	}
+
 	b.WriteString(phrase.Of(ctx, "Uptime: %s\nActive turns: %d", uptime(a.opts.Now().Sub(a.started)), a.mailboxes.active()))
 	for _, line := range a.engine.Subagents().Progress(key) {
 		b.WriteString("\n" + phrase.Of(ctx, "Subagent: %s", line))
 	}
+
 	if guard := a.opts.Guard; guard != nil {
 		if n := len(guard.Running(key)); n > 0 {
 			b.WriteString("\n" + phrase.Of(ctx, "Running here: %s (/ps lists them)", phrase.Count(ctx, n, "command")))
 		}
 	}
+
 	if waiting > 0 {
 		b.WriteString("\n" + phrase.Of(ctx, "Waiting here: %s", phrase.Count(ctx, waiting, "message")))
 	}
+
 	if c.owner() && a.opts.Problems != nil {
 		for _, p := range a.opts.Problems() {
 			b.WriteString("\n" + phrase.Of(ctx, "Problem: %s", p))
@@ -264,30 +286,36 @@ func (c *Call) conversationStatus(ctx context.Context, sess *session.Session) st
 		sess.Meta(owntool.PresetKey, &preset)
 		last = turn.LastUsage(sess)
 	}
+
 	model := phrase.Of(ctx, "none")
 	if rt, err := c.agent.opts.Models.Runtime(ctx, preset); err == nil {
 		model = rt.Display
 	} else {
 		model += ": " + err.Error()
 	}
+
 	var b strings.Builder
 	b.WriteString(phrase.Of(ctx, "Model: %s", model) + "\n")
 	if sess == nil {
 		return b.String()
 	}
+
 	if last.Budget == 0 && c.owner() { // no turn of ours: the conversation came from elsewhere
 		if now, err := c.agent.Context(ctx, c.env.key); err == nil {
 			last.Context, last.Budget = now.Used, now.Budget
 		}
 	}
+
 	cached := ""
 	if last.Prompt > 0 && last.Cached > 0 {
 		cached = phrase.Of(ctx, " (%d%% cached)", 100*last.Cached/last.Prompt)
 	}
+
 	b.WriteString(phrase.Of(ctx, "Tokens: %d in / %d out%s", last.Prompt, last.Completion, cached) + "\n")
 	if last.Budget > 0 {
 		b.WriteString(phrase.Of(ctx, "Context: %d/%d (%d%%)", last.Context, last.Budget, min(100*last.Context/last.Budget, 999)) + "\n")
 	}
+
 	b.WriteString(phrase.Of(ctx, "Session: %d messages", sess.Len()) + "\n")
 	return b.String()
 }
@@ -320,6 +348,7 @@ func runGoal(ctx context.Context, c *Call) (Reply, error) {
 		}
 		return Say(phrase.Of(ctx, "The goal is stopped.")), nil
 	}
+
 	return Reply{answered: true}, t.Pursue(ctx, c.Args)
 }
 

@@ -104,6 +104,7 @@ func commandTable(more []Command) ([]Command, error) {
 			seen[name] = true
 		}
 	}
+
 	return all, nil
 }
 
@@ -114,11 +115,13 @@ func (a *Agent) command(it *envelope) (*Call, bool) {
 	if in.Stateless || in.Shell || in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
 		return nil, false
 	}
+
 	word, args := cutWord(in.Text)
 	word = strings.ToLower(word)
 	if name, bot, ok := strings.Cut(word, "@"); ok && bot != "" {
 		word = name // /cmd@BotName in group chats
 	}
+
 	i := slices.IndexFunc(a.commands, func(c Command) bool {
 		return c.Run != nil && (c.Name == word || slices.Contains(c.Aliases, word))
 	})
@@ -159,6 +162,7 @@ func runUnknown(ctx context.Context, c *Call) (Reply, error) {
 			names = append(names, "/"+row.Name)
 		}
 	}
+
 	if near := text.NearestRatio(strings.ToLower(word), names, 0.6); near != "" {
 		return Say(phrase.Of(ctx, "Unknown command %s. Did you mean %s?", word, near)), nil
 	}
@@ -182,6 +186,7 @@ func (c *Call) peek(fn func(*session.Session)) error {
 	if err != nil {
 		return fmt.Errorf("read the conversation: %w", err)
 	}
+
 	fn(sess)
 	return sess.Release()
 }
@@ -220,12 +225,14 @@ func (c *Call) beside(base context.Context) {
 	if reply.Text == "" {
 		reply, err = c.row.Run(ctx, c)
 	}
+
 	if err == nil {
 		it.Emit(bus.Outbound{
 			Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: reply.Text, Plain: !reply.Markdown,
 			Meta: it.in.Meta, Turn: &bus.Turn{SessionKey: it.key, StopReason: string(runner.Completed)},
 		})
 	}
+
 	it.Done(err)
 	if err == nil && reply.Then != nil {
 		reply.Then()
@@ -239,10 +246,12 @@ func (c *Call) within(ctx context.Context, t *turn.Turn) error {
 		t.Reply(why, true)
 		return nil
 	}
+
 	r, err := c.row.Run(ctx, c)
 	if err != nil || r.answered {
 		return err
 	}
+
 	if !r.unkept {
 		err := t.Session().Append(
 			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(c.Inbound.Text)}, Time: c.Inbound.At, InboundID: c.Inbound.ID, Command: true},
@@ -252,6 +261,7 @@ func (c *Call) within(ctx context.Context, t *turn.Turn) error {
 			return fmt.Errorf("keep /%s: %w", c.Name, err)
 		}
 	}
+
 	t.Reply(r.Text, !r.Markdown)
 	return nil
 }

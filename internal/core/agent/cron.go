@@ -21,6 +21,7 @@ func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 	if p.a.opts.Schedule.Outcome == nil || !turn.Scheduled(in) {
 		return outs
 	}
+
 	last := len(outs) - 1
 	if last < 0 || outs[last].Kind != bus.Final {
 		// Stopped, or answered together with another message.
@@ -31,13 +32,16 @@ func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 		case p.env.left:
 			out.Turn.Error = "the program ended before it was done"
 		}
+
 		p.a.opts.Schedule.Outcome(p.env.ctx, in, out)
 		return outs
 	}
+
 	final, deliver := p.a.opts.Schedule.Outcome(p.env.ctx, in, outs[last])
 	if !deliver {
 		return outs[:last]
 	}
+
 	outs[last] = final
 	p.a.mirror(in, final)
 	return outs
@@ -110,11 +114,13 @@ func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) {
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, sess.Release()) }()
 	id := "mirror:" + m.id
 	if sess.SeenInbound(id) || sess.OpenTurn() != nil {
 		return nil
 	}
+
 	about := &session.RuntimeContext{Version: 1, Sources: prompt.Sources(m.in)}
 	return sess.Append(
 		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(m.note)}, Internal: true, Event: m.in.Event, InboundID: id, Runtime: about},
@@ -137,6 +143,7 @@ func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) er
 	if err != nil {
 		return err
 	}
+
 	said := mirrored{
 		key: a.engine.KeyOf(bus.Inbound{Route: to}), id: c.TurnID + "/" + c.ID, text: out.Text,
 		note: "[In another conversation the user had what follows sent to this chat.]",

@@ -42,6 +42,7 @@ func runDream(ctx context.Context, c *Call) (Reply, error) {
 			said = d.Restore(ctx, sha, only)
 		}
 	}
+
 	return Reply{Text: said, Markdown: true}, nil
 }
 

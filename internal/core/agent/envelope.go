@@ -61,10 +61,12 @@ func (it *envelope) emit(o bus.Outbound) {
 	if !turn.Scheduled(it.in) { // what a schedule says belongs to the chat that gets it
 		o.Session = it.key
 	}
+
 	if it.replyTo != nil {
 		it.replyTo.emit(o)
 		return
 	}
+
 	select {
 	case it.out <- o:
 	case <-it.ctx.Done():

@@ -62,12 +62,14 @@ func (m *mailboxes) close(grace time.Duration) {
 	go func() { m.wg.Wait(); close(idle) }()
 	wait := time.NewTimer(grace)
 	defer wait.Stop()
+
 	select {
 	case <-idle:
 	case <-wait.C:
 		m.cancel(turn.ErrClosed)
 		<-idle
 	}
+
 	m.cancel(turn.ErrClosed)
 }
 
@@ -76,9 +78,11 @@ func (m *mailboxes) close(grace time.Duration) {
 func (m *mailboxes) enqueue(it *envelope) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if m.base == nil {
 		return turn.ErrClosed
 	}
+
 	act := m.actors[it.key]
 	if act == nil {
 		act = &actor{key: it.key, queue: []*envelope{it}}
@@ -86,12 +90,14 @@ func (m *mailboxes) enqueue(it *envelope) error {
 		m.start(act)
 		return nil
 	}
+
 	if act.answered(it) {
 		return nil
 	}
 	if len(act.queue) >= mailboxCap {
 		return ErrBusy
 	}
+
 	act.queue = append(act.queue, it)
 	m.remind(act.waiting, it)
 	return nil
@@ -191,6 +197,7 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 			m.mu.Unlock()
 			return
 		}
+
 		it := act.queue[0]
 		act.queue = act.queue[1:]
 		ctx, cancel := context.WithCancelCause(base)
@@ -212,6 +219,7 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 		act.cancel, act.turnEnd = nil, nil // current stays: its end may take long, see Pulse
 		m.mu.Unlock()
 		it.Done(err)
+
 		for _, j := range it.joined {
 			if !errors.Is(err, turn.ErrClosed) {
 				j.Done(nil)
@@ -226,10 +234,12 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 func (m *mailboxes) cut(key string, by *bus.Inbound) (s stopped) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	act := m.actors[key]
 	if act == nil {
 		return s
 	}
+
 	theirs := func(it *envelope) bool { return by == nil || by.Scope == "" || by.SenderID == it.in.SenderID }
 	var kept []*envelope
 	for _, it := range act.queue {
@@ -239,10 +249,12 @@ func (m *mailboxes) cut(key string, by *bus.Inbound) (s stopped) {
 			kept = append(kept, it)
 		}
 	}
+
 	act.queue = kept
 	if act.cancel == nil {
 		return s
 	}
+
 	if s.refused = !theirs(act.current); !s.refused {
 		act.cancel(turn.ErrStopped)
 		s.over = act.turnEnd
@@ -278,6 +290,7 @@ func (m *mailboxes) abandon(key, id string, why error) {
 			act.queue = slices.Delete(act.queue, i, i+1)
 		}
 	}
+
 	m.mu.Unlock()
 	stopped{queue: waiting}.drop(why)
 }
@@ -289,6 +302,7 @@ func (m *mailboxes) abandon(key, id string, why error) {
 func (m *mailboxes) dequeueInjections(act *actor, n int) []*envelope {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	var out []*envelope
 	for len(out) < n && len(act.queue) > 0 {
 		it := act.queue[0]
@@ -300,6 +314,7 @@ func (m *mailboxes) dequeueInjections(act *actor, n int) []*envelope {
 		act.queue = act.queue[1:]
 		out = append(out, it)
 	}
+
 	return out
 }
 
@@ -322,6 +337,7 @@ func (m *mailboxes) remind(w *waiting, it *envelope) {
 	if !w.mine(it.in) {
 		return
 	}
+
 	text := phrase.In(it.in.Language, textOpen, w.q.Code)
 	m.begin(m.base, func(context.Context) {
 		select {

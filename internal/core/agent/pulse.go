@@ -23,6 +23,7 @@ func (a *Agent) Busy() bool { return a.mailboxes.active() > 0 }
 func (m *mailboxes) pulse(limit time.Duration) Pulse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	var p Pulse
 	for key, act := range m.actors {
 		p.Waiting += len(act.queue)
@@ -34,6 +35,7 @@ func (m *mailboxes) pulse(limit time.Duration) Pulse {
 			p.Stuck = append(p.Stuck, key)
 		}
 	}
+
 	slices.Sort(p.Stuck)
 	return p
 }

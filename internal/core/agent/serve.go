@@ -34,9 +34,11 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 			}
 			return fmt.Errorf("receive messages: %w", err)
 		}
+
 		a.served.Store(in.Route.Channel, true)
 		it := a.newEnvelope(context.WithoutCancel(ctx), in)
 		it.replyTo = &replyTo{a: a, q: q, env: it}
+
 		switch err := a.submit(it); { //nolint:contextcheck // the item carries it
 		case errors.Is(err, turn.ErrClosed):
 			return err // the message stays in the queue
@@ -84,12 +86,14 @@ func (p *replyTo) emit(o bus.Outbound) {
 		p.mu.Unlock()
 		return
 	}
+
 	late := len(p.held) > 0
 	p.mu.Unlock()
 	if !o.Kind.Durable() {
 		_ = p.q.Publish(p.env.ctx, o) // may be dropped anyway
 		return
 	}
+
 	if !late {
 		err := p.publish(p.env.ctx, o)
 		if err == nil {
@@ -97,6 +101,7 @@ func (p *replyTo) emit(o bus.Outbound) {
 		}
 		p.a.log.Warn("a message has to wait for the end of its turn", "session", p.env.key, "kind", o.Kind, "err", err)
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = append(p.held, o)
@@ -115,6 +120,7 @@ func (p *replyTo) complete(err error) {
 	if errors.Is(err, turn.ErrClosed) {
 		return
 	}
+
 	stopped := errors.Is(err, turn.ErrStopped) // who stopped it knows
 	if err != nil && !stopped {
 		text := err.Error()
@@ -126,16 +132,19 @@ func (p *replyTo) complete(err error) {
 			Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "error", Error: text},
 		})
 	}
+
 	p.mu.Lock()
 	outs := p.held
 	if p.final != nil && !stopped {
 		outs = append(outs, *p.final)
 	}
+
 	p.mu.Unlock()
 	outs = p.outcome(outs, err)
 	if err := p.q.Complete(p.env.ctx, p.env.in.ID, outs...); err != nil {
 		p.a.log.Error("cannot complete a message", "session", p.env.key, "id", p.env.in.ID, "err", err)
 	}
+
 	p.env.Emit(bus.Outbound{Kind: bus.Ended, Route: p.env.in.Route, Turn: p.result(err)}) // for marks beside the message, and for watchers
 	p.resolve(outs)
 }
@@ -164,5 +173,6 @@ func (p *replyTo) result(err error) *bus.Turn {
 	case p.final != nil && p.final.Turn != nil:
 		t.StopReason, t.Error = p.final.Turn.StopReason, p.final.Turn.Error
 	}
+
 	return t
 }

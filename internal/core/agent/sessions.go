@@ -22,6 +22,7 @@ func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Me
 	case t.Inbound().Event == bus.SessionMessage:
 		return nil, "this turn answers a message of another conversation and sends none itself; put it into the answer, which goes back there", nil
 	}
+
 	m.Text = a.opts.Secrets.Redact(m.Text)
 	in := m.Inbound(turn.NewID(), a.opts.Now())
 	answered, forget := a.replies.expect(in.ID)
@@ -37,6 +38,7 @@ func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Me
 		if !m.Reply {
 			return nil, "", err
 		}
+
 	case m.Chat.Channel == c.Route.Channel:
 		err = a.mailboxes.spawn(func(ctx context.Context) { // no reader follows there; the log keeps what is said
 			for out, err := range a.Ask(ctx, in) {
@@ -46,9 +48,11 @@ func (a *Agent) sendToSession(ctx context.Context, c tool.Call, m sessiontool.Me
 			}
 			a.replies.resolve(in.ID, nil) // stopped, or failed
 		})
+
 	default:
 		return nil, m.To + " takes place on " + m.Chat.Channel + ", which this program does not serve", nil
 	}
+
 	if err != nil {
 		return nil, "", err
 	}
@@ -85,9 +89,11 @@ type replies struct {
 func (r *replies) expect(id string) (answered <-chan *bus.Outbound, forget func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	if r.waiting == nil {
 		r.waiting = map[string]chan *bus.Outbound{}
 	}
+
 	ch := make(chan *bus.Outbound, 1)
 	r.waiting[id] = ch
 	return ch, func() {

@@ -38,6 +38,7 @@ func runUndo(ctx context.Context, c *Call) (Reply, error) {
 	case !ok:
 		return Say(c.usageLine(ctx)), nil
 	}
+
 	reply, paths, err := guard.Undo(ctx, c.Inbound, c.env.key, id, force)
 	if err == nil && len(paths) > 0 {
 		if err := c.turn.Undone(paths); err != nil {

@@ -25,10 +25,12 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 		if it.replyTo == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 			return err
 		}
+
 		a.log.ErrorContext(ctx, "the disk is full; a message waits for space", "session", it.key, "err", err)
 		if pause == spacePause {
 			it.Emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, textDiskFull)})
 		}
+
 		if a.awaitSpace(ctx, pause) != nil {
 			return turn.StopError(context.Cause(ctx))
 		}
@@ -60,10 +62,12 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return turn.StopError(cause)
 	}
+
 	around := a.around(act, it)
 	if it.in.Stateless {
 		return a.engine.Stateless(ctx, it.message(), around)
 	}
+
 	a.engine.PauseMemory(ctx, it.key)
 	sess, err := a.opts.Sessions.AcquireTelling(ctx, it.key, func(busy *session.BusyError) {
 		it.Emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: phrase.Of(ctx, "waiting: %v", busy), Brief: true})
@@ -74,11 +78,13 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 		}
 		return fmt.Errorf("open session %q: %w", it.key, err)
 	}
+
 	defer func() {
 		if rerr := sess.Release(); rerr != nil {
 			a.log.ErrorContext(ctx, "cannot release a session", "session", it.key, "err", rerr)
 		}
 	}()
+
 	seen := it.in.ID != "" && sess.SeenInbound(it.in.ID)
 	if seen && it.replyTo == nil {
 		return nil // it was answered or is in the history already
@@ -88,14 +94,17 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 	if err != nil {
 		return err
 	}
+
 	defer t.End()
 	if it.in.Shell {
 		return t.Shell(ctx, seen)
 	}
+
 	fate := turn.TakenUp
 	if seen {
 		fate = t.Resume()
 	}
+
 	switch fate {
 	case turn.AllSaid:
 		return nil
@@ -104,6 +113,7 @@ func (a *Agent) attempt(ctx context.Context, act *actor, it *envelope) error {
 		return nil
 	case turn.TakenUp:
 	}
+
 	a.engine.Subagents().Revive(ctx, it.key)
 	if c, ok := a.command(it); ok && !seen {
 		return c.within(ctx, t)

@@ -38,14 +38,17 @@ func explain(r Reader, err error, model, hint string) string {
 	if !ok {
 		return phrase.In(language, "The turn failed: %v", err)
 	}
+
 	who := e.Provider
 	if who == "" {
 		who = phrase.In(language, "the model provider")
 	}
+
 	said := ""
 	if e.Message != "" && e.Kind != llm.BudgetExceeded {
 		said = "\n" + phrase.In(language, "%s said: %s", who, phrase.Recognize(language, strings.TrimSpace(e.Message)))
 	}
+
 	switch e.Kind {
 	case llm.Overloaded, llm.ServerError, llm.Timeout, llm.StreamTruncated:
 	default:
@@ -62,6 +65,7 @@ func cause(r Reader, e *llm.Error, who, model string) string {
 			return phrase.In(language, "%s rejected the API key. Enter it again under Settings, Providers.", who)
 		}
 		return phrase.In(language, "%s rejected the API key. Check it with: nanobot config explain providers.%s.apiKey", who, who)
+
 	case llm.Permission:
 		return phrase.In(language, "The key for %s is not allowed to use %s. Choose another model or ask for access.", who, model)
 	case llm.Billing:
@@ -69,12 +73,14 @@ func cause(r Reader, e *llm.Error, who, model string) string {
 			return phrase.In(language, "The account at %s is out of credit or over its quota. Top it up, or choose another model.", who)
 		}
 		return phrase.In(language, "The account at %s is out of credit or over its quota. Top it up, or switch with --model.", who)
+
 	case llm.RateLimited:
 		wait := phrase.In(language, "Wait a little and try again.")
 		if e.RetryAfter > 0 {
 			wait = phrase.In(language, "Try again in %s.", e.RetryAfter.Round(time.Second))
 		}
 		return phrase.In(language, "%s is limiting requests. %s", who, wait)
+
 	case llm.Overloaded, llm.ServerError:
 		return phrase.In(language, "%s has trouble answering right now.", who)
 	case llm.NotFound:
@@ -82,6 +88,7 @@ func cause(r Reader, e *llm.Error, who, model string) string {
 			return phrase.In(language, "%s does not know the model %q. Choose another one under Settings, Models.", who, model)
 		}
 		return phrase.In(language, "%s does not know the model %q. Check the name in agents.defaults.model or --model.", who, model)
+
 	case llm.Timeout:
 		return phrase.In(language, "%s did not answer in time.", who)
 	case llm.Connection:
@@ -99,6 +106,7 @@ func cause(r Reader, e *llm.Error, who, model string) string {
 			return phrase.In(language, "No usable model is configured. Add a provider under Settings, Providers.")
 		}
 		return phrase.In(language, "No usable model is configured. Run: nanobot onboard")
+
 	case llm.BudgetExceeded: // our own words, which name the limit and the way on
 		return limit(r, strings.TrimSpace(e.Message))
 	case llm.Empty:
@@ -106,6 +114,7 @@ func cause(r Reader, e *llm.Error, who, model string) string {
 	case llm.InvalidRequest, llm.UnsupportedParam:
 		return phrase.In(language, "%s did not accept the request.", who)
 	}
+
 	return phrase.In(language, "The model call failed.")
 }
 
@@ -120,5 +129,6 @@ func limit(r Reader, message string) string {
 	case raise && r.Page:
 		return phrase.In(r.Language, "Stopped by a spending limit: %s. Settings has the limits.", said)
 	}
+
 	return phrase.In(r.Language, "Stopped by a spending limit: %s", phrase.Recognize(r.Language, message))
 }

@@ -26,12 +26,15 @@ func (h Hint) Calls(calls []llm.ToolCall) string {
 		for i+n < len(calls) && h.Call(calls[i+n].Name, calls[i+n].Arguments) == one {
 			n++
 		}
+
 		if n > 1 {
 			one = fmt.Sprintf("%s × %d", one, n)
 		}
+
 		parts = append(parts, one)
 		i += n
 	}
+
 	return strings.Join(parts, ", ")
 }
 
@@ -63,9 +66,11 @@ func (h Hint) Call(name, arguments string) string {
 	case "web_fetch":
 		return "fetch " + text.Ellipsis(str("url"), h.Chars)
 	}
+
 	if server, tool, ok := strings.Cut(strings.TrimPrefix(name, "mcp_"), "_"); ok && strings.HasPrefix(name, "mcp_") {
 		name = server + "::" + tool
 	}
+
 	if s := firstString(arguments); s != "" {
 		return name + `("` + text.Ellipsis(text.FirstLine(s, 400), h.Chars) + `")`
 	}
@@ -78,10 +83,12 @@ func firstString(arguments string) string {
 	if tok, err := d.Token(); err != nil || tok != json.Delim('{') {
 		return ""
 	}
+
 	for d.More() {
 		if _, err := d.Token(); err != nil {
 			return ""
 		}
+
 		var v any
 		if d.Decode(&v) != nil {
 			return ""
@@ -90,6 +97,7 @@ func firstString(arguments string) string {
 			return s
 		}
 	}
+
 	return ""
 }
 
@@ -105,6 +113,7 @@ func CodeBlock(s string) string {
 		row++
 		longest = max(longest, row)
 	}
+
 	fence := strings.Repeat("`", longest+1)
 	return fence + "\n" + strings.TrimRight(s, "\n") + "\n" + fence
 }

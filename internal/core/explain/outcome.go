@@ -16,6 +16,7 @@ func Outcome(r tool.Result) string {
 	case r.Exit != nil:
 		return fmt.Sprintf("exit %d", *r.Exit)
 	}
+
 	if n := strings.Count(strings.TrimSpace(r.Content.String()), "\n") + 1; n > 1 {
 		return fmt.Sprintf("%d lines", n)
 	}

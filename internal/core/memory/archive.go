@@ -41,6 +41,7 @@ func (c *Consolidator) Keep(s *session.Session) (name string, err error) {
 	if len(p.parts()) == 0 {
 		return "", nil
 	}
+
 	k := kept{Key: v.key, Born: v.born.UnixMilli(), From: v.from, Clean: !v.dirty, Records: v.live}
 	if err := c.saveKept(p.rng, k); err != nil {
 		return "", fmt.Errorf("keep the end of %q: %w", v.key, err)
@@ -66,6 +67,7 @@ func (c *Consolidator) Archive(ctx context.Context, name string, e Engine) (agai
 	if e.Scale <= 0 {
 		e.Scale = 1
 	}
+
 	release, err := c.state().Lock(ctx, "kept-"+name)
 	if err != nil {
 		if _, busy := errors.AsType[*store.LockedError](err); busy {
@@ -73,6 +75,7 @@ func (c *Consolidator) Archive(ctx context.Context, name string, e Engine) (agai
 		}
 		return time.Time{}, err
 	}
+
 	defer release() //nolint:errcheck // the end of the process gives it up, too
 	k, err := c.loadKept(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,6 +87,7 @@ func (c *Consolidator) Archive(ctx context.Context, name string, e Engine) (agai
 	if next := time.UnixMilli(k.Next); k.Next > c.o.Now().UnixMilli() {
 		return next, nil
 	}
+
 	for k.From < len(k.Records) {
 		failed, err := c.archivePassage(ctx, &k, e)
 		if err != nil {
@@ -96,6 +100,7 @@ func (c *Consolidator) Archive(ctx context.Context, name string, e Engine) (agai
 			return time.UnixMilli(k.Next), nil
 		}
 	}
+
 	return time.Time{}, c.state().Remove(ctx, keptName(name))
 }
 
@@ -106,15 +111,18 @@ func (c *Consolidator) archivePassage(ctx context.Context, k *kept, e Engine) (f
 	if err != nil {
 		return false, err
 	}
+
 	if !begun {
 		to = v.wholeEnd(e, true)
 	}
+
 	w := work{passage: v.passage(to), whole: true}
 	entries, err := c.summarise(ctx, w, e)
 	if err != nil {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
+
 		k.Attempts++
 		k.Next = c.o.Now().Add(backoff(k.Attempts)).UnixMilli()
 		c.o.Log.WarnContext(ctx, "summary failed", "session", k.Key, "attempt", k.Attempts, "err", err)
@@ -125,11 +133,13 @@ func (c *Consolidator) archivePassage(ctx context.Context, k *kept, e Engine) (f
 			return false, err
 		}
 	}
+
 	for _, entry := range entries {
 		if _, err := c.o.History.Append(ctx, entry); err != nil {
 			return false, err
 		}
 	}
+
 	k.From = to
 	k.Attempts = 0
 	k.Next = 0
@@ -162,6 +172,7 @@ func (c *Consolidator) loadKept(ctx context.Context, name string) (kept, error) 
 		// Nothing can be made of it; out of the way it goes.
 		return k, errors.Join(err, setAside(ctx, c.state(), keptName(name), data))
 	}
+
 	k.From = min(max(k.From, 0), len(k.Records))
 	return k, nil
 }

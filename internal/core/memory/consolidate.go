@@ -107,6 +107,7 @@ func NewConsolidator(o ConsolidatorOptions) (*Consolidator, error) {
 	if o.History == nil {
 		return nil, errors.New("a consolidator needs a history")
 	}
+
 	if o.Ratio <= 0 || o.Ratio >= 1 {
 		o.Ratio = 0.5
 	}
@@ -182,10 +183,12 @@ func (c *Consolidator) Run(ctx context.Context, t Task) (changed bool, err error
 	if t.Engine.Scale <= 0 {
 		t.Engine.Scale = 1
 	}
+
 	rounds := maxRounds
 	if t.Whole {
 		rounds = maxWholeRounds
 	}
+
 	for range rounds {
 		more, err := c.round(ctx, t)
 		if errors.Is(err, errMoved) {
@@ -194,11 +197,13 @@ func (c *Consolidator) Run(ctx context.Context, t Task) (changed bool, err error
 		if err != nil {
 			return changed, err
 		}
+
 		changed = changed || more
 		if !more {
 			break
 		}
 	}
+
 	return changed, nil
 }
 
@@ -212,6 +217,7 @@ func (c *Consolidator) round(ctx context.Context, t Task) (more bool, err error)
 	if err != nil || job.to == 0 {
 		return false, err
 	}
+
 	entries, err := c.summarise(ctx, job, t.Engine)
 	summarised := err == nil
 	if !summarised {
@@ -222,6 +228,7 @@ func (c *Consolidator) round(ctx context.Context, t Task) (more bool, err error)
 		}
 		// The last attempt failed as well: the words themselves are kept, shortened.
 	}
+
 	// What was paid for is kept although the caller may have given up.
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
 	defer cancel()
@@ -245,12 +252,14 @@ func (c *Consolidator) plan(ctx context.Context, s *session.Session, t Task) (wo
 	if s.Meta(keyProgress, &p) && p.Next > c.o.Now().UnixMilli() {
 		return work{}, nil
 	}
+
 	v := viewOf(s)
 	w := work{whole: t.Whole}
 	to, begun, err := v.begun(ctx, c.o.History)
 	if err != nil {
 		return w, err
 	}
+
 	if t.Whole {
 		if !begun {
 			to = v.wholeEnd(t.Engine, !t.KeepTurn && v.complete())
@@ -260,10 +269,12 @@ func (c *Consolidator) plan(ctx context.Context, s *session.Session, t Task) (wo
 		if err != nil {
 			return w, err
 		}
+
 		fit := v.fitEnd(prompt, s.Len()-len(v.live), t, c.o.Ratio)
 		if fit == 0 {
 			return w, nil
 		}
+
 		if !begun {
 			to = fit
 			if w.own, w.count = v.ownPrompt(prompt, s.Len()-len(v.live), to, t.Engine); w.own == nil {
@@ -271,6 +282,7 @@ func (c *Consolidator) plan(ctx context.Context, s *session.Session, t Task) (wo
 			}
 		}
 	}
+
 	if to > v.from {
 		w.passage = v.passage(to)
 	}
@@ -285,6 +297,7 @@ func (v view) wholeEnd(e Engine, last bool) int {
 	if last && len(v.live) > v.from {
 		ends = append(ends, len(v.live))
 	}
+
 	room := e.room()
 	to := 0
 	at := v.from
@@ -295,11 +308,13 @@ func (v view) wholeEnd(e Engine, last bool) int {
 				used += text.Tokens(line(&v.live[at]))
 			}
 		}
+
 		if to > 0 && used > room {
 			break
 		}
 		to = end
 	}
+
 	return to
 }
 
@@ -319,9 +334,11 @@ func (v view) fitEnd(p Prompt, first int, t Task, ratio float64) int {
 	for _, n := range p.Tokens {
 		total += n
 	}
+
 	if t.Budget <= 0 || size(total) <= int(float64(t.Budget)*t.Trigger) {
 		return 0
 	}
+
 	target := int(float64(t.Budget) * ratio)
 	ends := v.boundaries()
 	removed := 0
@@ -337,6 +354,7 @@ func (v view) fitEnd(p Prompt, first int, t Task, ratio float64) int {
 			break
 		}
 	}
+
 	return to
 }
 
@@ -348,6 +366,7 @@ func (v view) ownPrompt(p Prompt, first, to int, e Engine) (own *Prompt, count i
 	if len(parts) != 1 || parts[0].tainted || (passage{view: view{live: v.live}, to: to}).outside() {
 		return nil, 0
 	}
+
 	m := 0
 	begin := -1
 	used := p.Head
@@ -358,12 +377,14 @@ func (v view) ownPrompt(p Prompt, first, to int, e Engine) (own *Prompt, count i
 		used += p.Tokens[m]
 		m++
 	}
+
 	if begin < 0 || m == len(p.Messages) || p.Messages[m-1].Role == llm.User || p.Origin[begin] > first+v.firstShown() {
 		return nil, 0
 	}
 	if e.Input > 0 && int(float64(used+700)*e.Scale) > e.Input {
 		return nil, 0
 	}
+
 	p.Messages = p.Messages[:m:m]
 	return &p, m - begin
 }
@@ -389,6 +410,7 @@ func (c *Consolidator) summarise(ctx context.Context, w work, e Engine) (out []E
 			c.o.Took(err)
 		}
 	}()
+
 	out = []Entry{}
 	for _, p := range w.parts() {
 		entry := c.entry(w.passage, p)
@@ -398,15 +420,18 @@ func (c *Consolidator) summarise(ctx context.Context, w work, e Engine) (out []E
 			}
 			continue
 		}
+
 		s, err := c.ask(ctx, w, p, e)
 		if err != nil {
 			return nil, err
 		}
+
 		if s != "" {
 			entry.Content = s
 			out = append(out, entry)
 		}
 	}
+
 	return out, nil
 }
 
@@ -437,6 +462,7 @@ func (c *Consolidator) ask(ctx context.Context, w work, p part, e Engine) (strin
 	if req.MaxTokens <= 0 || req.MaxTokens > answerTokens {
 		req.MaxTokens = answerTokens
 	}
+
 	if w.own != nil {
 		req.System, req.Tools = w.own.System, w.own.Tools
 		if len(req.Tools) > 0 {
@@ -452,10 +478,12 @@ func (c *Consolidator) ask(ctx context.Context, w work, p part, e Engine) (strin
 		body := runner.Fence(llm.Text(p.body(e.room())), w.rng, "conversation")
 		req.Messages = []llm.Message{{Role: llm.User, Content: body}}
 	}
+
 	resp, err := llm.Collect(ctx, e.Model, req)
 	if err != nil {
 		return "", err
 	}
+
 	s := c.o.Redact(tidy(resp.Message.Content.String(), summaryChars))
 	switch {
 	case len(resp.Message.ToolCalls) > 0 || resp.Finish != llm.FinishStop:
@@ -465,6 +493,7 @@ func (c *Consolidator) ask(ctx context.Context, w work, p part, e Engine) (strin
 	case isNothing(s):
 		return "", nil
 	}
+
 	return strings.TrimSpace(s), nil
 }
 
@@ -491,6 +520,7 @@ func (c *Consolidator) recordFailure(ctx context.Context, t Task, w work, cause 
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, false, context.Cause(ctx)
 	}
+
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
 	defer cancel()
 	var p progress
@@ -509,10 +539,12 @@ func (c *Consolidator) recordFailure(ctx context.Context, t Task, w work, cause 
 	if err != nil {
 		return nil, false, err
 	}
+
 	c.o.Log.WarnContext(ctx, "summary failed", "session", w.key, "attempt", p.Attempts, "err", cause)
 	if p.Attempts < maxAttempts {
 		return nil, false, nil
 	}
+
 	entries, err = c.raw(keep, w.passage)
 	return entries, true, err
 }
@@ -528,9 +560,11 @@ func (c *Consolidator) raw(ctx context.Context, p passage) ([]Entry, error) {
 			}
 			continue
 		}
+
 		e.Content = c.o.Redact(text.CutMiddle(pt.raw(), rawChars))
 		out = append(out, e)
 	}
+
 	return out, nil
 }
 
@@ -542,22 +576,26 @@ func (c *Consolidator) commit(ctx context.Context, s *session.Session, w work, e
 	if !now.born.Equal(w.born) || now.from+n > len(now.live) || now.passage(now.from+n).rng != w.rng {
 		return errMoved
 	}
+
 	for _, e := range entries {
 		if _, err := c.o.History.Append(ctx, e); err != nil {
 			return err
 		}
 	}
+
 	if sum, ok := summaryOf(entries, now.live[:now.from+n]); ok {
 		if err := s.SetMeta(keySummary, sum); err != nil {
 			return err
 		}
 	}
+
 	first := s.Len() - len(now.live)
 	to := now.from + n
 	replay := to
 	if w.whole {
 		replay = min(to, session.SuffixStart(now.live, keepMessages))
 	}
+
 	err := errors.Join(s.SetMeta(keyProgress, nil), s.SetLastConsolidated(first+to), s.SetReplay(first+replay))
 	if err != nil {
 		return err
@@ -577,9 +615,11 @@ func summaryOf(entries []Entry, recs []session.Record) (Summary, bool) {
 			sum.Home = sum.Home || e.Scope == ""
 		}
 	}
+
 	if len(texts) == 0 {
 		return sum, false
 	}
+
 	sum.Text = strings.Join(texts, "\n")
 	if len(recs) > 0 {
 		sum.LastActive = recs[len(recs)-1].Time.Local().Format("2006-01-02T15:04:05")

@@ -87,6 +87,7 @@ func NewDream(o DreamOptions) (*Dream, error) {
 	if o.History == nil || o.Model == nil {
 		return nil, errors.New("a dream needs a history and a model")
 	}
+
 	if o.Interval <= 0 {
 		o.Interval = 2 * time.Hour
 	}
@@ -157,12 +158,14 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 	if err != nil {
 		return rep, err
 	}
+
 	defer leave()
 	defer func() { rep.Took = d.o.Now().Sub(start) }()
 	rep.ID = newDreamID()
 	if rep.Recovered, err = d.recover(ctx); err != nil {
 		return rep, fmt.Errorf("finish an interrupted dream: %w", err)
 	}
+
 	st, pending, err := d.readState(ctx)
 	if err != nil || len(pending) == 0 {
 		return rep, err
@@ -171,12 +174,14 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 		rep.Waiting, rep.Remaining = st.NextTry, len(pending)
 		return rep, nil
 	}
+
 	batch := pending[:d.batchSize(pending, st)]
 	rep.Entries, rep.Remaining = len(batch), len(pending)-len(batch)
 	waited, err := d.Quarantine(ctx)
 	if err != nil {
 		return rep, err
 	}
+
 	if err := d.process(ctx, batch, &rep); err != nil {
 		rep.Files = nil
 		rep.Commit = ""
@@ -186,6 +191,7 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 		}
 		return rep, err
 	}
+
 	if err := d.o.History.setDreamState(ctx, dreamState{LastRun: start, LastCommit: rep.Commit}); err != nil {
 		d.o.Log.WarnContext(ctx, "cannot save the state of the dream", "err", err)
 	}
@@ -195,6 +201,7 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 	if !manual && rep.Quarantined > 0 {
 		d.announce(ctx, len(waited))
 	}
+
 	d.o.Log.InfoContext(ctx, "dreamt", "entries", rep.Entries, "findings", rep.Findings, "files", len(rep.Files), "quarantined", rep.Quarantined, "commit", rep.Commit)
 	return rep, nil
 }
@@ -225,11 +232,13 @@ func (d *Dream) enter(ctx context.Context) (leave func(), err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+
 	select {
 	case d.turn <- struct{}{}:
 	default:
 		return nil, ErrDreaming
 	}
+
 	release, err := d.state().Lock(ctx, dreamLock)
 	if err != nil {
 		<-d.turn
@@ -238,6 +247,7 @@ func (d *Dream) enter(ctx context.Context) (leave func(), err error) {
 		}
 		return nil, err
 	}
+
 	return func() {
 		if err := release(); err != nil {
 			d.o.Log.WarnContext(ctx, "cannot release the lock of the dream", "err", err)
@@ -252,11 +262,13 @@ func (d *Dream) readState(ctx context.Context) (st dreamState, pending []Entry, 
 	if err != nil {
 		return st, nil, err
 	}
+
 	if ok, err := d.o.History.dreamState(ctx, &st); err != nil {
 		return st, nil, err
 	} else if !ok || st.Attempts > 0 && st.Cursor != cursor {
 		st = dreamState{LastRun: st.LastRun, LastCommit: st.LastCommit} // about other entries
 	}
+
 	st.Cursor = cursor
 	pending, err = d.o.History.since(ctx, cursor)
 	return st, pending, err
@@ -281,6 +293,7 @@ func (d *Dream) batchSize(pending []Entry, st dreamState) int {
 			return i
 		}
 	}
+
 	return len(pending)
 }
 
@@ -307,11 +320,13 @@ func (d *Dream) process(ctx context.Context, batch []Entry, rep *Report) error {
 	if err != nil {
 		return err
 	}
+
 	defer root.Close() //nolint:errcheck // nothing is pending
 	m, err := d.o.Model(ctx)
 	if err != nil {
 		return fmt.Errorf("model for the dream: %w", err)
 	}
+
 	r := &dreamRun{o: &d.o, model: m, rep: rep, draft: newDraft(root), now: d.o.Now()}
 	r.meter = &meter{model: m.Model, id: "dream-" + rep.ID, limit: d.o.Tokens}
 	defer func() { rep.Usage = r.meter.used() }()
@@ -319,6 +334,7 @@ func (d *Dream) process(ctx context.Context, batch []Entry, rep *Report) error {
 	for _, e := range batch {
 		groups = addTo(groups, e)
 	}
+
 	for _, g := range groups {
 		if err := r.group(ctx, g); err != nil {
 			if r.meter.exceeded() {
@@ -327,6 +343,7 @@ func (d *Dream) process(ctx context.Context, batch []Entry, rep *Report) error {
 			return err
 		}
 	}
+
 	return d.apply(ctx, r.change(batch), rep, root)
 }
 
@@ -341,6 +358,7 @@ func (r *dreamRun) change(batch []Entry) changeSet {
 		c.Facts = append(c.Facts, r.explain(p.Name, added)...)
 		fmt.Fprintf(&body, "%s: +%d -%d lines\n", p.Name, len(added), len(removed))
 	}
+
 	fmt.Fprintf(&body, "\nFrom history entries %d to %d.\n", batch[0].Cursor, last.Cursor)
 	c.Subject = fmt.Sprintf("dream: %s, %s", last.Time, counted(len(c.Pages), "change"))
 	c.Body = body.String()

@@ -36,6 +36,7 @@ func (d *Dream) apply(ctx context.Context, c changeSet, rep *Report, root *diski
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTime)
 	defer cancel()
 	for _, p := range c.Pages {
@@ -45,15 +46,18 @@ func (d *Dream) apply(ctx context.Context, c changeSet, rep *Report, root *diski
 			return fmt.Errorf("%s: %w", p.Name, errMeanwhile)
 		}
 	}
+
 	if len(c.Pages) > 0 {
 		if _, _, err := d.commit(ctx, "edit: by hand", "Changes that were there before a dream."); err != nil {
 			return fmt.Errorf("keep the files as they were: %w", err)
 		}
 	}
+
 	if err := d.begin(c); err != nil {
 		d.removeJournal(ctx)
 		return fmt.Errorf("note the change: %w", err)
 	}
+
 	committed := false
 	err := d.perform(ctx, c, func(id string, changed bool) {
 		if changed {
@@ -67,6 +71,7 @@ func (d *Dream) apply(ctx context.Context, c changeSet, rep *Report, root *diski
 	if back := d.revert(ctx, c, root, committed); back != nil {
 		return errors.Join(err, fmt.Errorf("take the dream back: %w", back)) // the journal stays
 	}
+
 	d.removeJournal(ctx)
 	return err
 }
@@ -108,6 +113,7 @@ func (d *Dream) perform(ctx context.Context, c changeSet, committed func(id stri
 			return err
 		}
 	}
+
 	id := ""
 	if len(c.Pages) > 0 {
 		var changed bool
@@ -117,6 +123,7 @@ func (d *Dream) perform(ctx context.Context, c changeSet, committed func(id stri
 		}
 		committed(id, changed)
 	}
+
 	if err := d.broken("commit"); err != nil {
 		return err
 	}
@@ -146,6 +153,7 @@ func (d *Dream) revert(ctx context.Context, c changeSet, root *diskio.Tree, comm
 		}
 		errs = append(errs, err)
 	}
+
 	if committed {
 		_, _, err := d.commit(ctx, "revert: dream that failed", "")
 		errs = append(errs, err)
@@ -158,10 +166,12 @@ func (d *Dream) repair(ctx context.Context) error {
 	if i, err := d.state().Stat(ctx, fileJournal); err == nil && !i.Exists() {
 		return nil
 	}
+
 	leave, err := d.enter(ctx)
 	if err != nil {
 		return err
 	}
+
 	defer leave()
 	_, err = d.recover(ctx)
 	return err
@@ -172,21 +182,25 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 	if err != nil || version == store.Missing {
 		return false, err
 	}
+
 	var c changeSet
 	if err := json.Unmarshal(data, &c); err != nil {
 		d.o.Log.WarnContext(ctx, "the journal of the dream cannot be read", "err", err)
 		return false, setAside(ctx, d.state(), fileJournal, data)
 	}
+
 	root, err := diskio.OpenTree(d.o.History.Workspace())
 	if err != nil {
 		return false, err
 	}
+
 	defer root.Close() //nolint:errcheck // nothing is pending
 	mine := true
 	for i := range c.Pages {
 		s, err := c.Pages[i].state(root)
 		mine = mine && err == nil && s != pageOther
 	}
+
 	if !mine { // a page was edited since: that edit stands, ours goes
 		if err := d.revert(ctx, c, root, false); err != nil {
 			return false, err
@@ -195,10 +209,12 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 		d.removeJournal(ctx)
 		return true, nil
 	}
+
 	c.Subject = "dream: recovered"
 	if err := d.perform(ctx, c, func(string, bool) {}); err != nil {
 		return false, err
 	}
+
 	d.o.Log.InfoContext(ctx, "finished an interrupted dream", "id", c.ID)
 	d.removeJournal(ctx)
 	return true, nil

@@ -52,6 +52,7 @@ func (rep Report) explain(language string, err error, log string) string {
 	if len(rep.Notes) > 0 {
 		notes = "\n" + strings.Join(rep.Notes, "\n")
 	}
+
 	switch {
 	case errors.Is(err, ErrDreaming):
 		return phrase.In(language, "A dream is already running.")
@@ -63,11 +64,13 @@ func (rep Report) explain(language string, err error, log string) string {
 		}
 		return phrase.In(language, "Nothing to take in: the history has no new entries.")
 	}
+
 	var b strings.Builder
 	b.WriteString(phrase.In(language, "Dream done in %.1f s: %s read", took, entriesText(language, rep.Entries)))
 	if rep.Remaining > 0 {
 		b.WriteString(phrase.In(language, ", %d left for later", rep.Remaining))
 	}
+
 	if len(rep.Files) == 0 {
 		b.WriteString(phrase.In(language, ". No file changed."))
 	} else {
@@ -76,6 +79,7 @@ func (rep Report) explain(language string, err error, log string) string {
 			b.WriteString(phrase.In(language, "\n- %s: +%d -%d lines", f.Path, f.Added, f.Removed))
 		}
 	}
+
 	if rep.Commit != "" {
 		b.WriteString(phrase.In(language, "\nVersion %s; %s shows it.", gitstore.Short(rep.Commit), log))
 	}
@@ -102,6 +106,7 @@ func (c DreamChat) version(ctx context.Context, sha string) string {
 	if c.Versions == nil {
 		return phrase.Of(ctx, "Versions of the memory files are not kept here.")
 	}
+
 	if sha == "" {
 		found, err := c.commits(ctx, 1)
 		switch {
@@ -112,15 +117,18 @@ func (c DreamChat) version(ctx context.Context, sha string) string {
 		}
 		sha = found[0].ID
 	}
+
 	commit, change, err := c.Versions.Show(ctx, sha)
 	if err != nil {
 		return unknownVersion(ctx, sha, err)
 	}
+
 	var b strings.Builder
 	b.WriteString(phrase.Of(ctx, "Version %s of %s: %s\n", gitstore.Short(commit.ID), phrase.Moment(ctx, commit.Time), text.Label(commit.Subject, 0)))
 	for _, f := range change.Files {
 		b.WriteString(phrase.Of(ctx, "- %s: +%d -%d lines\n", text.Label(f.Path, 0), f.Added, f.Removed))
 	}
+
 	if change.Diff != "" {
 		diff := strings.TrimRight(text.Clean(text.Ellipsis(change.Diff, shownDiff)), "\n")
 		fence := "```"
@@ -129,6 +137,7 @@ func (c DreamChat) version(ctx context.Context, sha string) string {
 		}
 		fmt.Fprintf(&b, "\n%sdiff\n%s\n%s\n", fence, diff, fence)
 	}
+
 	id := gitstore.Short(commit.ID)
 	b.WriteString(phrase.Of(ctx, "\nTo undo only this: /dream-restore %s --only. To go back to before it, and before all that came later: /dream-restore %s", id, id))
 	return b.String()
@@ -183,6 +192,7 @@ func (c DreamChat) waiting(ctx context.Context) string {
 	if len(held) == 0 {
 		return ""
 	}
+
 	var b strings.Builder
 	b.WriteString(phrase.Of(ctx, "Kept back because it came from outside:\n"))
 	for _, h := range held[max(0, len(held)-20):] {
@@ -190,12 +200,14 @@ func (c DreamChat) waiting(ctx context.Context) string {
 		if h.Order {
 			mark = phrase.Of(ctx, " (reads like an instruction; cannot be kept)")
 		}
+
 		where := ""
 		if len(h.Sources) > 0 {
 			where = fmt.Sprintf(", %s, %s", h.Sources[0].Session, h.Sources[0].Time)
 		}
 		fmt.Fprintf(&b, "- %s [%s%s] %s%s\n", h.ID, h.Target, text.Label(where, 0), text.Label(h.Text, 300), mark)
 	}
+
 	b.WriteString(phrase.Of(ctx, "/dream keep ID writes one into its file, /dream drop ID forgets it."))
 	return b.String()
 }
@@ -209,6 +221,7 @@ func (c DreamChat) Restore(ctx context.Context, sha string, only bool) string {
 	if sha == "" {
 		return c.list(ctx)
 	}
+
 	commit, _, err := c.Versions.Show(ctx, sha)
 	if err != nil {
 		return unknownVersion(ctx, sha, err)
@@ -216,20 +229,24 @@ func (c DreamChat) Restore(ctx context.Context, sha string, only bool) string {
 	if !ofDream(commit.Subject) {
 		return phrase.Of(ctx, "Version %s was not made by Dream. `nanobot memory restore` can undo it.", gitstore.Short(commit.ID))
 	}
+
 	leave, err := c.Dream.enter(ctx)
 	if err != nil {
 		return phrase.Of(ctx, "Not now: %v.", err)
 	}
+
 	defer leave()
 	undo := c.Versions.Restore
 	if only {
 		undo = c.Versions.UndoOnly
 	}
+
 	done, err := undo(ctx, commit.ID)
 	if conflict, ok := errors.AsType[*gitstore.ConflictError](err); ok {
 		return phrase.Of(ctx, "Nothing was changed: the same lines changed again later in %s. /dream-restore %s without --only goes back to before it.",
 			strings.Join(conflict.Files, ", "), gitstore.Short(commit.ID))
 	}
+
 	switch {
 	case err != nil:
 		return unknownVersion(ctx, sha, err)
@@ -238,6 +255,7 @@ func (c DreamChat) Restore(ctx context.Context, sha string, only bool) string {
 	case only:
 		return phrase.Of(ctx, "Took back version %s in %s; later changes stay. New version %s.", gitstore.Short(commit.ID), strings.Join(done.Files, ", "), gitstore.Short(done.Commit))
 	}
+
 	return phrase.Of(ctx, "The memory files are as before version %s; what was changed later is gone from them, too: %s. New version %s, which can be undone as well.",
 		gitstore.Short(commit.ID), strings.Join(done.Files, ", "), gitstore.Short(done.Commit))
 }
@@ -250,11 +268,13 @@ func (c DreamChat) list(ctx context.Context) string {
 	case len(found) == 0:
 		return c.never(ctx)
 	}
+
 	var b strings.Builder
 	b.WriteString(phrase.Of(ctx, "Versions:\n"))
 	for _, commit := range found {
 		fmt.Fprintf(&b, "- %s %s %s\n", gitstore.Short(commit.ID), phrase.Moment(ctx, commit.Time), text.Label(commit.Subject, 0))
 	}
+
 	b.WriteString(phrase.Of(ctx, "/dream-restore SHA goes back to before a version, /dream-restore SHA --only undoes just that one."))
 	return b.String()
 }
@@ -267,6 +287,7 @@ func (c DreamChat) Decide(ctx context.Context, id string, keep bool) string {
 		}
 		return phrase.Of(ctx, "Dropped; it will not come back.")
 	}
+
 	file, err := c.Dream.Confirm(ctx, id)
 	if err != nil {
 		return phrase.Of(ctx, "Not kept: %v.", err)

@@ -119,6 +119,7 @@ func (e *editor) read(_ context.Context, _ tool.Call, in readInput) (tool.Result
 		}
 		return tool.Text(p.After), nil
 	}
+
 	if body, ok := e.readSkill(name); ok {
 		return tool.Text(body), nil
 	}
@@ -129,6 +130,7 @@ func (e *editor) readSkill(name string) (string, bool) {
 	if e.library == nil {
 		return "", false
 	}
+
 	if builtin, ok := strings.CutPrefix(name, "builtin://"); ok {
 		if !fs.ValidPath(builtin) {
 			return "", false
@@ -136,11 +138,13 @@ func (e *editor) readSkill(name string) (string, bool) {
 		data, err := fs.ReadFile(skill.BuiltinFS(), builtin)
 		return string(data), err == nil
 	}
+
 	dir, ok := strings.CutPrefix(name, "skills/")
 	dir, found := strings.CutSuffix(dir, "/SKILL.md")
 	if !ok || !found || strings.Contains(dir, "/") {
 		return "", false
 	}
+
 	s, ok := e.library.Load(dir)
 	return s.Body, ok
 }
@@ -150,14 +154,17 @@ func (e *editor) replace(_ context.Context, _ tool.Call, in replaceInput) (tool.
 	if !e.edits[name] {
 		return tool.Fail(tool.DeniedPolicy, "%s must not be edited here; only %s", in.Path, strings.Join(e.allowed(), ", ")), nil
 	}
+
 	p, err := e.draft.page(name)
 	if err != nil {
 		return tool.Fail(tool.Conflict, "%v", err), nil
 	}
+
 	oldText, newText := strings.ReplaceAll(in.OldText, "\r\n", "\n"), strings.ReplaceAll(text.Clean(in.NewText), "\r\n", "\n")
 	if strings.Contains(p.After, "\r\n") {
 		oldText, newText = strings.ReplaceAll(oldText, "\n", "\r\n"), strings.ReplaceAll(newText, "\n", "\r\n")
 	}
+
 	var after string
 	switch n := strings.Count(p.After, oldText); {
 	case oldText == newText:
@@ -168,6 +175,7 @@ func (e *editor) replace(_ context.Context, _ tool.Call, in replaceInput) (tool.
 			after += "\n"
 		}
 		after += strings.TrimRight(newText, "\r\n") + "\n"
+
 	case n == 0:
 		return tool.Fail(tool.NotFound, "old_text is not in %s; copy it exactly from the file", name), nil
 	case n > 1:
@@ -175,9 +183,11 @@ func (e *editor) replace(_ context.Context, _ tool.Call, in replaceInput) (tool.
 	default:
 		after = strings.Replace(p.After, oldText, newText, 1)
 	}
+
 	if len(after) > maxPage {
 		return tool.Fail(tool.TooLarge, "%s would be over %d KB", name, maxPage>>10), nil
 	}
+
 	p.After = after
 	e.done++
 	return tool.Textf("Edited %s", name), nil
@@ -189,10 +199,12 @@ func (e *editor) create(_ context.Context, _ tool.Call, in createInput) (tool.Re
 	if !e.skills[dir] || name != skillFile(dir) {
 		return tool.Fail(tool.DeniedPolicy, "%s must not be written here; only new skills that were found: %s", in.Path, strings.Join(e.allowed(), ", ")), nil
 	}
+
 	p, err := e.draft.page(name)
 	if err != nil {
 		return tool.Fail(tool.Conflict, "%v", err), nil
 	}
+
 	body := text.Clean(in.Content)
 	head, rest, _ := strings.Cut(strings.TrimPrefix(body, "---\n"), "\n---")
 	switch {
@@ -203,6 +215,7 @@ func (e *editor) create(_ context.Context, _ tool.Call, in createInput) (tool.Re
 	case !strings.HasPrefix(body, "---\n") || !strings.Contains("\n"+head, "\nname:") || !strings.Contains("\n"+head, "\ndescription:") || strings.TrimSpace(rest) == "":
 		return tool.Fail(tool.InvalidArgs, "a SKILL.md begins with front matter: ---, name: %s, description: ..., ---, and then the text", dir), nil
 	}
+
 	p.After = strings.TrimRight(body, "\n") + "\n"
 	e.done++
 	return tool.Textf("Made %s", name), nil
@@ -215,12 +228,14 @@ func (e *editor) check(findings []finding, scope string) error {
 		if err != nil {
 			return err
 		}
+
 		var about []finding
 		for _, f := range findings {
 			if fileOf(scope, f.Target) == name {
 				about = append(about, f)
 			}
 		}
+
 		if p.changed() {
 			if err := guard(p, about); err != nil {
 				return fmt.Errorf("refused: %w", err)

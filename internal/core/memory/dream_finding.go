@@ -75,11 +75,13 @@ func parseFindings(s string) (a analysis) {
 		if line == "" || strings.HasPrefix(line, "```") {
 			continue
 		}
+
 		switch strings.ToLower(strings.Trim(line, "()[]*`_. ")) {
 		case "skip", "nothing", "none":
 			a.skips++
 			continue
 		}
+
 		f, ok := parseFinding(line)
 		switch {
 		case ok && f.Target == "SKIP":
@@ -98,11 +100,13 @@ func parseFinding(line string) (f finding, ok bool) {
 	if m == nil {
 		return f, false
 	}
+
 	f.Target, f.Remove = Target(strings.ToUpper(m[1])), m[3] != ""
 	body := text.Label(m[4], 0)
 	if f.Target == "SKIP" {
 		return f, !f.Remove
 	}
+
 	for at := findingCites().FindStringIndex(body); at != nil; at = findingCites().FindStringIndex(body) {
 		for _, n := range citedNumber().FindAllString(body[at[0]:], -1) {
 			c, err := strconv.ParseInt(n, 10, 64)
@@ -112,6 +116,7 @@ func parseFinding(line string) (f finding, ok bool) {
 		}
 		body = strings.TrimSpace(body[:at[0]])
 	}
+
 	if f.Target == NewSkill {
 		name, desc, found := strings.Cut(body, ":")
 		f.Skill, body = strings.ToLower(strings.Trim(strings.TrimSpace(name), "*`")), strings.TrimSpace(desc)
@@ -119,6 +124,7 @@ func parseFinding(line string) (f finding, ok bool) {
 			return f, false
 		}
 	}
+
 	f.Text = text.Ellipsis(body, maxFindingChars)
 	return f, strings.ContainsFunc(f.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }

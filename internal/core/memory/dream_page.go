@@ -63,6 +63,7 @@ func readPage(root *diskio.Tree, name string) (*page, error) {
 	case !utf8.Valid(data):
 		return nil, fmt.Errorf("%s is not UTF-8 text", name)
 	}
+
 	return &page{Name: name, Existed: true, Before: string(data), After: string(data)}, nil
 }
 
@@ -85,6 +86,7 @@ func (p *page) state(root *diskio.Tree) (pageState, error) {
 	case now.Existed == p.Existed && now.Before == p.Before:
 		return pageBefore, nil
 	}
+
 	return pageOther, nil
 }
 
@@ -97,10 +99,12 @@ func (p *page) unwrite(files *change.Writer) error {
 	if p.Existed {
 		return files.Write(p.Name, []byte(p.Before))
 	}
+
 	err := files.Remove(p.Name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	if dir := path.Dir(p.Name); strings.HasPrefix(dir, "skills/") {
 		_ = files.Remove(dir) // only if it is empty
 	}
@@ -114,6 +118,7 @@ func lineCounts(before, after string) (added, removed []string) {
 	for l := range strings.Lines(before) {
 		left[strings.TrimRight(l, "\r\n")]++
 	}
+
 	for l := range strings.Lines(after) {
 		l = strings.TrimRight(l, "\r\n")
 		if left[l] > 0 {
@@ -122,6 +127,7 @@ func lineCounts(before, after string) (added, removed []string) {
 			added = append(added, l)
 		}
 	}
+
 	for l := range strings.Lines(before) {
 		l = strings.TrimRight(l, "\r\n")
 		if left[l] > 0 {
@@ -131,6 +137,7 @@ func lineCounts(before, after string) (added, removed []string) {
 			}
 		}
 	}
+
 	return added, removed
 }
 
@@ -157,6 +164,7 @@ func guard(p *page, findings []finding) error {
 			removes++
 		}
 	}
+
 	before, after := len(p.Before), len(p.After)
 	_, removed := lineCounts(p.Before, p.After)
 	switch {
@@ -167,6 +175,7 @@ func guard(p *page, findings []finding) error {
 	case before >= shrinkFrom && after < before/2 && len(removed) > removes*linesPerRemove:
 		return &guardError{fmt.Sprintf("%s would shrink from %d to %d bytes, more than the findings explain", p.Name, before, after)}
 	}
+
 	return nil
 }
 

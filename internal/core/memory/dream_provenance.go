@@ -62,6 +62,7 @@ func (r *dreamRun) explain(file string, lines []string) (out []fact) {
 		if !hasWords(line) {
 			continue
 		}
+
 		f := fact{Run: r.rep.ID, Time: stamp(r.now), File: file, Line: line}
 		best, at := 0.0, -1
 		for i, s := range r.sourced {
@@ -72,12 +73,14 @@ func (r *dreamRun) explain(file string, lines []string) (out []fact) {
 				best, at = n, i
 			}
 		}
+
 		if at >= 0 {
 			s := r.sourced[at]
 			f.Finding = s.String()
 			f.Sources = s.sources
 			f.Guessed = s.guessed
 		}
+
 		out = append(out, f)
 	}
 	return out
@@ -95,6 +98,7 @@ func sourcesOf(f finding, entries []Entry) (out []Origin, guessed bool) {
 			best, at = n, i
 		}
 	}
+
 	if len(out) > 0 || len(entries) == 0 {
 		return out, false
 	}
@@ -123,6 +127,7 @@ func pairs(s string) map[[2]rune]int {
 		}
 		prev = r
 	}
+
 	return out
 }
 
@@ -167,21 +172,25 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer root.Close() //nolint:errcheck // only read from
 	p, err := readPage(root, file)
 	if err != nil {
 		return nil, err
 	}
+
 	known, err := readRows[fact](d.state(), fileProvenance)
 	if err != nil {
 		return nil, err
 	}
+
 	known = slices.DeleteFunc(known, func(f fact) bool { return f.File != file })
 	same, near := map[string]int{}, lookalikes{}
 	for i, f := range known {
 		same[bare(f.Line)] = i // the newest wins
 		near.add(f.Line)
 	}
+
 	out := []Fact{}
 	n := 0
 	for line := range strings.Lines(p.Before) {
@@ -189,12 +198,14 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 		if !hasWords(line) {
 			continue
 		}
+
 		f := Fact{File: file, Line: n, Text: strings.TrimSpace(line), ByHand: true}
 		at, ok := same[bare(line)]
 		if !ok {
 			at = near.nearest(line)
 			f.Edited = at >= 0
 		}
+
 		if at >= 0 {
 			k := known[at]
 			f.ByHand = false
@@ -205,8 +216,10 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 			f.Time = k.Time
 			f.Commit = k.Commit
 		}
+
 		out = append(out, f)
 	}
+
 	return out, nil
 }
 
@@ -243,6 +256,7 @@ func (l *lookalikes) nearest(line string) int {
 			l.both[c.line] += min(n, c.times)
 		}
 	}
+
 	best, at := nearEnough, -1
 	for i, both := range l.both {
 		if both == 0 {
@@ -252,6 +266,7 @@ func (l *lookalikes) nearest(line string) int {
 			best, at = n, i
 		}
 	}
+
 	return at
 }
 
@@ -263,10 +278,12 @@ func (d *Dream) saveFacts(c changeSet, commit string) error {
 	if len(c.Facts) == 0 {
 		return nil
 	}
+
 	old, err := readRows[fact](d.state(), fileProvenance)
 	if err != nil {
 		return err
 	}
+
 	old = slices.DeleteFunc(old, func(f fact) bool { return f.Run == c.ID })
 	for _, f := range c.Facts {
 		f.Commit = commit
@@ -281,6 +298,7 @@ func (d *Dream) renamed(ctx context.Context, ids map[string]string) error {
 	if len(ids) == 0 {
 		return nil
 	}
+
 	var st dreamState
 	if ok, err := d.o.History.dreamState(ctx, &st); err != nil {
 		return err
@@ -290,16 +308,19 @@ func (d *Dream) renamed(ctx context.Context, ids map[string]string) error {
 			return err
 		}
 	}
+
 	facts, err := readRows[fact](d.state(), fileProvenance)
 	if err != nil {
 		return err
 	}
+
 	changed := false
 	for i := range facts {
 		if id, ok := ids[facts[i].Commit]; ok {
 			facts[i].Commit, changed = id, true
 		}
 	}
+
 	if !changed {
 		return nil
 	}
@@ -313,6 +334,7 @@ func readRows[T any](s store.Store, name string) (out []T, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for line := range bytes.Lines(data) {
 		var row T
 		if len(bytes.TrimSpace(line)) > 0 && json.Unmarshal(line, &row) == nil {
@@ -327,11 +349,13 @@ func writeRows[T any](s store.Store, name string, rows []T, most int) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
+
 	for _, r := range rows[max(0, len(rows)-most):] {
 		if err := enc.Encode(r); err != nil {
 			return err
 		}
 	}
+
 	_, err := s.Put(context.Background(), name, b.Bytes(), store.Any, true)
 	return err
 }

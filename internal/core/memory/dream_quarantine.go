@@ -62,6 +62,7 @@ func (d *Dream) Reject(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+
 	defer leave()
 	h, err := d.waiting(id)
 	if err != nil {
@@ -77,10 +78,12 @@ func (d *Dream) Confirm(ctx context.Context, id string) (file string, err error)
 	if err != nil {
 		return "", err
 	}
+
 	defer leave()
 	if _, err := d.recover(ctx); err != nil {
 		return "", err
 	}
+
 	h, err := d.waiting(id)
 	if err != nil {
 		return "", err
@@ -88,23 +91,28 @@ func (d *Dream) Confirm(ctx context.Context, id string) (file string, err error)
 	if h.Order {
 		return "", ErrOrder
 	}
+
 	root, err := diskio.OpenTree(d.o.History.Workspace())
 	if err != nil {
 		return "", err
 	}
+
 	defer root.Close() //nolint:errcheck // nothing is pending
 	p, err := readPage(root, fileOf(h.Scope, h.Target))
 	if err != nil {
 		return "", err
 	}
+
 	line := "- " + h.Text
 	if p.After != "" && !strings.HasSuffix(p.After, "\n") {
 		p.After += "\n"
 	}
+
 	p.After += line + "\n"
 	if err := guard(p, nil); err != nil {
 		return "", err
 	}
+
 	now := stamp(d.o.Now())
 	c := changeSet{
 		ID: newDreamID(), Time: now, Subject: "memory: confirmed " + h.ID, Pages: []page{*p}, Confirmed: h.ID,
@@ -120,6 +128,7 @@ func (d *Dream) waiting(id string) (found Held, err error) {
 	if err != nil {
 		return found, err
 	}
+
 	id = strings.ToLower(strings.TrimSpace(id))
 	n := 0
 	for _, h := range rows {
@@ -128,6 +137,7 @@ func (d *Dream) waiting(id string) (found Held, err error) {
 			n++
 		}
 	}
+
 	if n != 1 {
 		return Held{}, fmt.Errorf("%q: %w", id, ErrNoFinding)
 	}
@@ -139,6 +149,7 @@ func (d *Dream) resolve(id, state string) error {
 	if err != nil {
 		return err
 	}
+
 	for i := range rows {
 		if rows[i].ID == id {
 			rows[i].State = state
@@ -146,6 +157,7 @@ func (d *Dream) resolve(id, state string) error {
 			rows[i].Sources = nil
 		}
 	}
+
 	return writeRows(d.state(), fileQuarantine, rows, maxHeld)
 }
 
@@ -158,10 +170,12 @@ func (d *Dream) holdBack(c changeSet) error {
 	if len(c.Held) == 0 {
 		return nil
 	}
+
 	rows, err := readRows[Held](d.state(), fileQuarantine)
 	if err != nil {
 		return err
 	}
+
 	for _, h := range c.Held {
 		if !slices.ContainsFunc(rows, func(o Held) bool { return o.ID == h.ID }) {
 			rows = append(rows, h)
@@ -188,6 +202,7 @@ func dropRows[T any](s store.Store, name string, drop func(T) bool) (int, error)
 	if err != nil {
 		return 0, err
 	}
+
 	before := len(rows)
 	rows = slices.DeleteFunc(rows, drop)
 	if len(rows) == before {

@@ -48,15 +48,18 @@ func (d *Dream) failed(ctx context.Context, st dreamState, batch []Entry, cause 
 	if ctx.Err() != nil {
 		return "" // stopped, which says nothing about the entries
 	}
+
 	st.Attempts++
 	st.LastError = text.Ellipsis(cause.Error(), 300)
 	st.NextTry = d.o.Now().Add(d.o.Interval << min(st.Attempts-1, 2))
+
 	if entriesFault(cause) {
 		st.Failures++
 		if len(batch) == 1 {
 			st.Single++
 		}
 	}
+
 	if st.Single >= maxSingle {
 		if passed, ok := d.passOver(ctx, batch[0], cause); ok {
 			st = dreamState{LastRun: st.LastRun, LastCommit: st.LastCommit}
@@ -64,6 +67,7 @@ func (d *Dream) failed(ctx context.Context, st dreamState, batch []Entry, cause 
 			d.o.Notify(ctx, passed)
 		}
 	}
+
 	if err := d.o.History.setDreamState(ctx, st); err != nil {
 		d.o.Log.ErrorContext(ctx, "cannot save the state of the dream", "err", err)
 	}
@@ -78,10 +82,12 @@ func entriesFault(err error) bool {
 	if errors.Is(err, errMeanwhile) {
 		return false
 	}
+
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok {
 		return true
 	}
+
 	switch e.Kind {
 	case llm.Auth, llm.Permission, llm.Billing, llm.NotFound, llm.Configuration, llm.BudgetExceeded, llm.UnsupportedParam:
 		return false
@@ -97,10 +103,12 @@ func (d *Dream) passOver(ctx context.Context, e Entry, cause error) (phrase.Sent
 	if err == nil {
 		err = d.o.History.SetDreamCursor(ctx, e.Cursor)
 	}
+
 	if err != nil {
 		d.o.Log.ErrorContext(ctx, "cannot pass over a history entry", "cursor", e.Cursor, "err", err)
 		return phrase.Sentence{}, false
 	}
+
 	d.o.Log.WarnContext(ctx, "dream passed over a history entry", "cursor", e.Cursor, "err", cause)
 	return phrase.Later("Dream failed %d times on history entry %d of %s and passed over it: %s. The entry is kept in %s.",
 		maxSingle, e.Cursor, e.Time, text.Ellipsis(cause.Error(), 200), fileFailed), true
@@ -143,6 +151,7 @@ func (d *Dream) tick(ctx context.Context) time.Duration {
 			return min(early, d.o.Interval) // another process may have run it
 		}
 	}
+
 	rep, err := d.Run(ctx, false)
 	switch {
 	case err != nil && ctx.Err() == nil && !errors.Is(err, ErrDreaming):

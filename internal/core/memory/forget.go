@@ -50,6 +50,7 @@ func (f *Occurrences) without(text string) (string, int) {
 		}
 		out.WriteString(l)
 	}
+
 	return out.String(), n
 }
 
@@ -60,15 +61,18 @@ func (m *Memory) Find(ctx context.Context, text string) (*Occurrences, error) {
 	if utf8.RuneCountInString(f.text) < 2 {
 		return nil, ErrTooShort
 	}
+
 	names, err := m.Repo.Names(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range names {
 		data, err := m.Repo.ReadWork(name)
 		if err != nil {
 			continue // no ordinary file: nothing is remembered there
 		}
+
 		for l := range strings.Lines(string(data)) {
 			if !f.has(l) {
 				continue
@@ -80,6 +84,7 @@ func (m *Memory) Find(ctx context.Context, text string) (*Occurrences, error) {
 			f.Lines = append(f.Lines, Occurrence{name, strings.TrimSpace(l)})
 		}
 	}
+
 	all, err := m.History.since(ctx, 0)
 	for _, e := range all {
 		for l := range strings.Lines(e.Content) {
@@ -88,6 +93,7 @@ func (m *Memory) Find(ctx context.Context, text string) (*Occurrences, error) {
 			}
 		}
 	}
+
 	return f, err
 }
 
@@ -107,6 +113,7 @@ func (m *Memory) Forget(ctx context.Context, f *Occurrences) (out Forgotten, err
 	if err != nil {
 		return out, err
 	}
+
 	defer leave()
 	if _, err := m.Dream.recover(ctx); err != nil { // else a change that died half-way comes back later
 		return out, err
@@ -114,6 +121,7 @@ func (m *Memory) Forget(ctx context.Context, f *Occurrences) (out Forgotten, err
 	if out.Removed, err = m.forgetFiles(ctx, f); err != nil {
 		return out, err
 	}
+
 	entries, lines := 0, 0
 	_, err = m.History.forget(ctx, func(e Entry) (Entry, bool) {
 		left, n := f.without(e.Content)
@@ -128,6 +136,7 @@ func (m *Memory) Forget(ctx context.Context, f *Occurrences) (out Forgotten, err
 	if err != nil {
 		return out, err
 	}
+
 	if entries > 0 {
 		summaries := "1 summary"
 		if entries > 1 {
@@ -136,6 +145,7 @@ func (m *Memory) Forget(ctx context.Context, f *Occurrences) (out Forgotten, err
 		out.Removed = append(out.Removed, fmt.Sprintf("%s from %s, and from their copy in the workspace",
 			counted(lines, "line"), summaries))
 	}
+
 	for _, part := range m.forgetters() {
 		n, err := part.forget(ctx, f)
 		if err != nil {
@@ -145,6 +155,7 @@ func (m *Memory) Forget(ctx context.Context, f *Occurrences) (out Forgotten, err
 			out.Removed = append(out.Removed, counted(n, "line")+" from "+part.what)
 		}
 	}
+
 	out.Left, err = m.left(f)
 	return out, err
 }
@@ -188,10 +199,12 @@ func (m *Memory) forgetCopies(_ context.Context, f *Occurrences) (lines int, err
 		if err != nil {
 			return lines, err
 		}
+
 		write := part.write
 		if write == nil {
 			write = plainly(tree)
 		}
+
 		n, err := forgetIn(tree, part.dir, part.want, write, f)
 		lines += n
 		if err = errors.Join(err, tree.Close()); err != nil {
@@ -224,24 +237,29 @@ func forgetIn(tree *diskio.Tree, dir string, want func(name string) bool, write 
 	if diskio.IsMissing(err) {
 		return 0, nil
 	}
+
 	for _, e := range entries {
 		if !e.Type().IsRegular() || !want(e.Name()) {
 			continue // a link may lead anywhere
 		}
+
 		name := path.Join(dir, e.Name())
 		data, err := tree.ReadFile(name, maxCopyRead)
 		if err != nil {
 			return lines, err
 		}
+
 		left, n := f.without(string(data))
 		if n == 0 {
 			continue
 		}
+
 		lines += n
 		if err := write(name, []byte(left)); err != nil {
 			return lines, err
 		}
 	}
+
 	return lines, err
 }
 
@@ -250,16 +268,19 @@ func (m *Memory) forgetFiles(ctx context.Context, f *Occurrences) (touched []str
 	if _, _, err := m.Repo.Commit(ctx, "snapshot: before forgetting", ""); err != nil {
 		return nil, err
 	}
+
 	files := map[string]int{}
 	for _, l := range f.Lines {
 		files[l.File]++
 	}
+
 	names := slices.Sorted(maps.Keys(files))
 	for _, name := range names {
 		data, err := m.Repo.ReadWork(name)
 		if err != nil {
 			return touched, err
 		}
+
 		left, n := f.without(string(data))
 		if n == 0 {
 			continue
@@ -269,9 +290,11 @@ func (m *Memory) forgetFiles(ctx context.Context, f *Occurrences) (touched []str
 		}
 		touched = append(touched, counted(n, "line")+" from "+name)
 	}
+
 	if _, _, err := m.Repo.Commit(ctx, "forget: by hand", ""); err != nil {
 		return touched, err
 	}
+
 	old, err := m.Repo.Rewrite(ctx, func(name string, data []byte) []byte {
 		if strings.HasPrefix(name, "skills/") {
 			return data
@@ -294,6 +317,7 @@ func (m *Memory) forgetFiles(ctx context.Context, f *Occurrences) (touched []str
 	if err := m.Dream.renamed(ctx, old.IDs); err != nil {
 		return touched, err
 	}
+
 	if n := len(old.IDs); n > 0 {
 		touched = append(touched, "it from earlier versions; "+counted(n, "change")+" got a new id")
 	}
@@ -311,6 +335,7 @@ func (m *Memory) left(f *Occurrences) (out []string, err error) {
 	for _, s := range f.Skills {
 		out = append(out, "the skill "+s+" contains it; edit it by hand")
 	}
+
 	for _, part := range [][2]string{{m.History.Dir(), "."}, {m.Workspace, "memory"}} {
 		found, err := leftIn(part[0], part[1], m.Repo.Path(), f)
 		out = append(out, found...)
@@ -323,6 +348,7 @@ func (m *Memory) left(f *Occurrences) (out []string, err error) {
 	if err != nil {
 		return out, err
 	}
+
 	defer tree.Close() //nolint:errcheck // only looked at
 	if _, err := tree.Lstat(".git"); err == nil {
 		out = append(out, filepath.Join(m.Workspace, ".git")+" was not searched: a git repository can contain earlier versions of the memory files. nanobot does not use it; delete it if an older version or Python nanobot made it")
@@ -339,6 +365,7 @@ func leftIn(base, dir, repo string, f *Occurrences) (out []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer tree.Close() //nolint:errcheck // only read
 
 	err = fs.WalkDir(tree.FS(), dir, func(name string, d fs.DirEntry, err error) error {
@@ -353,6 +380,7 @@ func leftIn(base, dir, repo string, f *Occurrences) (out []string, err error) {
 		case !d.Type().IsRegular():
 			return nil
 		}
+
 		if data, err := tree.ReadFile(name, maxScan); err == nil && f.has(string(data)) {
 			out = append(out, full+" still contains it")
 		}

@@ -89,6 +89,7 @@ func OpenHistory(o HistoryOptions) (*History, error) {
 	if o.Store == nil || o.Workspace == "" {
 		return nil, errors.New("a history needs a store and a workspace")
 	}
+
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -98,6 +99,7 @@ func OpenHistory(o HistoryOptions) (*History, error) {
 	if o.LockWait <= 0 {
 		o.LockWait = 30 * time.Second
 	}
+
 	log, err := o.Store.Log(context.Background(), fileHistory)
 	if err != nil {
 		return nil, err
@@ -126,18 +128,22 @@ func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
 	if e.Content == "" {
 		return 0, errors.New("add to the history: the entry is empty")
 	}
+
 	if e.Time == "" {
 		e.Time = h.o.Now().Format(timeLayout)
 	}
+
 	err := h.update(ctx, func() error {
 		if at, ok := h.ranges[e.Range]; ok && e.Range != "" {
 			e.Cursor = at
 			return nil
 		}
+
 		e.Cursor = h.high() + 1
 		if err := h.add(ctx, append(e.line(), '\n')); err != nil {
 			return err
 		}
+
 		h.insert(e)
 		h.st.Cursor = e.Cursor
 		if len(h.entries) > maxEntries+compactSlack {
@@ -181,6 +187,7 @@ func (h *History) Recent(ctx context.Context, n int, keep func(Entry) bool) ([]E
 				out = append(out, e)
 			}
 		}
+
 		slices.Reverse(out)
 		return nil
 	})
@@ -240,6 +247,7 @@ func (h *History) setDreamState(ctx context.Context, v any) error {
 			return fmt.Errorf("dream state: %w", err)
 		}
 	}
+
 	if err := h.update(ctx, func() error { h.st.Dream = raw; return nil }); err != nil {
 		return fmt.Errorf("keep the dream state: %w", err)
 	}
@@ -284,6 +292,7 @@ func (h *History) forget(ctx context.Context, change func(Entry) (e Entry, keep 
 				kept = append(kept, e)
 			}
 		}
+
 		inCopy := func(e Entry) (Entry, bool) {
 			if o, ok := became[words{e.Time, e.Content}]; ok {
 				return o.entry, o.keep

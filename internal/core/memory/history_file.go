@@ -60,6 +60,7 @@ func (h *History) view(ctx context.Context, fn func() error) error {
 	if err := h.enter(ctx); err != nil {
 		return err
 	}
+
 	defer func() { <-h.turn }()
 	if !h.opened {
 		return h.locked(ctx, fn)
@@ -76,6 +77,7 @@ func (h *History) update(ctx context.Context, fn func() error) error {
 	if err := h.enter(ctx); err != nil {
 		return err
 	}
+
 	defer func() { <-h.turn }()
 	return h.locked(ctx, func() error {
 		before := h.st
@@ -83,11 +85,13 @@ func (h *History) update(ctx context.Context, fn func() error) error {
 			h.read, h.stSeen = store.Cursor{}, store.Info{} // the disk is the truth
 			return err
 		}
+
 		if !h.st.equal(before) {
 			if err := h.saveState(ctx); err != nil {
 				return err
 			}
 		}
+
 		if _, err := h.writeCopies(ctx); err != nil {
 			// The entry is safe; the copy is made right on the next occasion.
 			h.o.Log.WarnContext(ctx, "cannot copy the history into the workspace", "err", err)
@@ -128,18 +132,21 @@ func (h *History) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if !info.Exists() {
 		h.opened = false
 		if err := h.beginLog(ctx); err != nil {
 			return err
 		}
 	}
+
 	if err := h.refresh(ctx); err != nil {
 		return fmt.Errorf("read the history: %w", err)
 	}
 	if h.opened {
 		return nil
 	}
+
 	h.opened = true
 	if _, err := h.writeCopies(ctx); err != nil {
 		h.o.Log.WarnContext(ctx, "cannot copy the history into the workspace", "err", err)
@@ -153,15 +160,18 @@ func (h *History) refresh(ctx context.Context) error {
 	if err := h.readState(ctx); err != nil {
 		return err
 	}
+
 	info, change, err := h.read.Inspect(ctx, h.log)
 	if err != nil || change == store.Same {
 		return err
 	}
+
 	if change == store.Another {
 		h.read = store.Cursor{}
 		h.entries = nil
 		h.ranges = map[string]int64{}
 	}
+
 	for line, err := range store.Lines(h.log, h.read.At, info.Size) {
 		if err != nil {
 			return err
@@ -172,6 +182,7 @@ func (h *History) refresh(ctx context.Context) error {
 			h.o.Log.WarnContext(ctx, "passed over an unreadable history line", "file", h.o.Store.Where(fileHistory), "offset", line.Offset)
 		}
 	}
+
 	return h.read.Reached(h.log, info)
 }
 
@@ -182,29 +193,35 @@ func (h *History) rewrite(ctx context.Context, entries []Entry, change func(Entr
 	if err != nil {
 		return err
 	}
+
 	old := make([]byte, info.Size)
 	if _, err := h.log.ReadAt(old, 0); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+
 	var bad []byte
 	for line := range bytes.Lines(old) {
 		if e, ok := parseEntry(line); (!ok || e.Cursor <= 0) && len(bytes.TrimSpace(line)) > 0 {
 			bad = append(append(bad, bytes.TrimRight(line, "\n")...), '\n')
 		}
 	}
+
 	if len(bad) > 0 {
 		if err := store.AppendLines(ctx, h.o.Store, fileRejected, bad); err != nil {
 			return fmt.Errorf("keep unreadable lines aside: %w", err)
 		}
 	}
+
 	// The copy goes first: entries that only it has would look like another program's.
 	if err := h.copies.edit(change); err != nil {
 		h.o.Log.WarnContext(ctx, "cannot change the copy of the history in the workspace", "err", err)
 	}
+
 	high := h.high() // the hint must not go back with what is dropped
 	if err := h.log.Replace(ctx, info.Size, render(entries)); err != nil {
 		return err
 	}
+
 	h.st.Cursor = high
 	h.read = store.Cursor{}
 	h.entries, h.ranges = nil, map[string]int64{}
@@ -229,6 +246,7 @@ func (h *History) readState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if !now.Exists() {
 		if h.stSeen.Exists() || !h.opened {
 			h.stSeen = store.Info{}
@@ -236,13 +254,16 @@ func (h *History) readState(ctx context.Context) error {
 		}
 		return nil
 	}
+
 	if h.stSeen == now {
 		return nil
 	}
+
 	data, _, err := h.o.Store.Doc(ctx, fileState)
 	if err != nil {
 		return err
 	}
+
 	var st state
 	if err := json.Unmarshal(data, &st); err != nil || st.Check != st.check() {
 		h.o.Log.WarnContext(ctx, "the state of memory cannot be read, using what is left", "file", h.o.Store.Where(fileState), "err", err)
@@ -251,6 +272,7 @@ func (h *History) readState(ctx context.Context) error {
 		}
 		st = h.stateWithoutFile(ctx)
 	}
+
 	h.st, h.stSeen = st, now
 	return nil
 }
@@ -264,9 +286,11 @@ func (h *History) stateWithoutFile(ctx context.Context) state {
 	if data, _, err := h.o.Store.Doc(ctx, fileStateCopy); err == nil && json.Unmarshal(data, &kept) == nil && kept.Check == kept.check() {
 		st.Cursor, st.DreamCursor = max(st.Cursor, kept.Cursor), max(st.DreamCursor, kept.DreamCursor)
 	}
+
 	if !h.o.Import {
 		return st
 	}
+
 	if cursor, ok := h.copies.cursor(fileCursor); ok {
 		st.Cursor = max(st.Cursor, cursor)
 	}
@@ -282,6 +306,7 @@ func (h *History) saveState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	data = append(data, '\n')
 	if _, err := h.o.Store.Put(ctx, fileState, data, store.Any, true); err != nil {
 		return fmt.Errorf("save the state of memory: %w", err)
@@ -289,6 +314,7 @@ func (h *History) saveState(ctx context.Context) error {
 	if _, err := h.o.Store.Put(ctx, fileStateCopy, data, store.Any, true); err != nil {
 		return fmt.Errorf("copy the state of memory: %w", err)
 	}
+
 	h.stSeen, err = h.o.Store.Stat(ctx, fileState)
 	return err
 }
@@ -303,6 +329,7 @@ func (e Entry) line() []byte {
 			b = text.AppendJSON(b, v)
 		}
 	}
+
 	str("timestamp", e.Time, true)
 	str("content", e.Content, true)
 	str("session_key", e.Session, false)
@@ -311,6 +338,7 @@ func (e Entry) line() []byte {
 	if e.Tainted {
 		b = append(b, `,"tainted":true`...)
 	}
+
 	str("range", e.Range, false)
 	for _, k := range slices.Sorted(maps.Keys(e.Extra)) {
 		var flat bytes.Buffer
@@ -320,6 +348,7 @@ func (e Entry) line() []byte {
 			b = append(append(b, ':'), flat.Bytes()...)
 		}
 	}
+
 	return append(b, '}')
 }
 
@@ -330,17 +359,20 @@ func parseEntry(line []byte) (Entry, bool) {
 	if json.Unmarshal(line, &top) != nil {
 		return Entry{}, false
 	}
+
 	var e Entry
 	take := func(key string, into any) bool {
 		v, ok := top[key]
 		delete(top, key)
 		return ok && string(v) != "null" && json.Unmarshal(v, into) == nil
 	}
+
 	cursor := top["cursor"]
 	delete(top, "cursor")
 	if take("content", &e.Content); e.Content == "" || !take("timestamp", &e.Time) {
 		return Entry{}, false
 	}
+
 	take("session_key", &e.Session)
 	take("scope", &e.Scope)
 	take("sender", &e.Sender)
@@ -349,6 +381,7 @@ func parseEntry(line []byte) (Entry, bool) {
 	if len(top) > 0 {
 		e.Extra = top
 	}
+
 	e.Cursor = parseCursor(cursor)
 	return e, true
 }
@@ -360,6 +393,7 @@ func parseCursor(raw json.RawMessage) int64 {
 	if json.Unmarshal(raw, &quoted) == nil {
 		s = quoted
 	}
+
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		return 0

@@ -36,10 +36,12 @@ func Open(o HistoryOptions) (*Memory, error) {
 	if m.History, err = OpenHistory(o); err != nil {
 		return nil, err
 	}
+
 	m.Repo, err = OpenRepo(RepoOptions{Dir: m.History.Dir(), Workspace: o.Workspace, Files: o.Files, Log: o.Log, Now: o.Now})
 	if err != nil {
 		return nil, errors.Join(err, m.History.Close())
 	}
+
 	m.Dream, err = NewDream(DreamOptions{
 		History: m.History, Repo: m.Repo, Files: o.Files, Log: o.Log, Now: o.Now,
 		Model: func(context.Context) (DreamModel, error) {
@@ -139,19 +141,23 @@ func (m *Memory) Overview(ctx context.Context, scope string, why bool) (out Over
 		}
 		files = []string{file}
 	}
+
 	for _, name := range files {
 		data, err := m.Repo.ReadWork(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return out, err
 		}
+
 		f := FileView{Path: name, Bytes: len(data), Cap: MaxFile, Text: string(data)}
 		if why {
 			if f.Facts, err = m.Dream.Why(ctx, name); err != nil {
 				return out, err
 			}
 		}
+
 		out.Files = append(out.Files, f)
 	}
+
 	if scope == "" {
 		if err := m.addRest(ctx, &out); err != nil {
 			return out, err
@@ -166,28 +172,34 @@ func (m *Memory) addRest(ctx context.Context, out *Overview) error {
 	if err != nil {
 		return err
 	}
+
 	for _, name := range names {
 		folder, ok := strings.CutPrefix(name, scopesDir)
 		if !ok {
 			continue
 		}
+
 		data, err := m.Repo.ReadWork(name)
 		if err != nil {
 			continue // a link or worse: it is never read
 		}
 		out.Scopes = append(out.Scopes, ScopeView{filepath.Dir(folder), len(data)})
 	}
+
 	if out.Waiting, err = m.Dream.Quarantine(ctx); err != nil {
 		return err
 	}
+
 	all, err := m.History.since(ctx, 0)
 	if err != nil {
 		return err
 	}
+
 	read, err := m.History.DreamCursor(ctx)
 	if err != nil {
 		return err
 	}
+
 	out.History.Entries = len(all)
 	for _, e := range all {
 		if e.Cursor > read {
@@ -203,12 +215,14 @@ func (m *Memory) addChanges(ctx context.Context, out *Overview) error {
 	if err != nil {
 		return err
 	}
+
 	if len(log) > 0 {
 		out.Last = &log[0]
 	}
 	if i := slices.IndexFunc(log, func(c gitstore.Commit) bool { return strings.HasPrefix(c.Subject, "dream:") }); i >= 0 {
 		out.Dreamed = &log[i]
 	}
+
 	change, err := m.Repo.Diff(ctx, "", "")
 	out.Unsaved = len(change.Files)
 	return err
@@ -220,6 +234,7 @@ func (m *Memory) LaterChanges(ctx context.Context, prefix string) ([]gitstore.Co
 	if err != nil {
 		return nil, err
 	}
+
 	log, err := m.Repo.Log(ctx, 0)
 	if err != nil {
 		return nil, err
@@ -235,6 +250,7 @@ func (f Fact) Explain() (out []string) {
 	if f.ByHand {
 		return []string{"written by hand"}
 	}
+
 	note := ""
 	if f.Guessed {
 		note += ", probably"
@@ -245,9 +261,11 @@ func (f Fact) Explain() (out []string) {
 	if f.Confirmed {
 		note += ", from outside, confirmed by you"
 	}
+
 	for _, o := range f.Sources {
 		out = append(out, o.String()+note)
 	}
+
 	if len(out) == 0 {
 		out = append(out, "written by Dream, source unknown"+note)
 	}

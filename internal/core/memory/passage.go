@@ -55,6 +55,7 @@ func (v view) boundaries() []int {
 		if r.Command {
 			continue
 		}
+
 		if i > v.from && beginsTurn(r) && last != llm.User {
 			out = append(out, i)
 		}
@@ -62,6 +63,7 @@ func (v view) boundaries() []int {
 			last = llm.User // it is shown as part of the message behind it
 		}
 	}
+
 	return out
 }
 
@@ -117,11 +119,13 @@ func (v view) begun(ctx context.Context, h *History) (to int, ok bool, err error
 	if err != nil || len(recent) == 0 {
 		return 0, false, err
 	}
+
 	known := map[string]bool{}
 	for _, e := range recent {
 		base, _, _ := strings.Cut(e.Range, "/")
 		known[base] = true
 	}
+
 	sha := v.hash()
 	ends := append(v.boundaries(), len(v.live))
 	at := v.from
@@ -133,6 +137,7 @@ func (v view) begun(ctx context.Context, h *History) (to int, ok bool, err error
 			to, ok = end, true // the longest wins
 		}
 	}
+
 	return to, ok, nil
 }
 
@@ -180,6 +185,7 @@ func (p passage) parts() []part {
 		}
 		return &out[i]
 	}
+
 	scope := ""
 	sender := ""
 	seen := false
@@ -189,15 +195,18 @@ func (p passage) parts() []part {
 			seen = seen || outside(turnAt(p.live, i))
 			scope, sender = scopeOf(r), r.SenderID
 		}
+
 		if i < p.from || !worthKeeping(r) {
 			continue
 		}
+
 		line := line(r)
 		foreign := r.Role == llm.User && (hasSource(r, SourceForeign) || unknown(r) || strings.Contains(line, "<untrusted id="))
 		tainted := foreign || ((seen || p.dirty) && r.Role != llm.User)
 		if line == "" || (tainted && r.Role == llm.ToolRole) {
 			continue
 		}
+
 		pt := find(scope, tainted)
 		pt.lines, pt.when = append(pt.lines, line), r.Time
 		pt.count++
@@ -206,6 +215,7 @@ func (p passage) parts() []part {
 			pt.senders = append(pt.senders, sender)
 		}
 	}
+
 	return out
 }
 
@@ -280,6 +290,7 @@ func line(r *session.Record) string {
 	if r.Runtime != nil {
 		body = strings.TrimSuffix(body, r.Runtime.Suffix)
 	}
+
 	body = strings.TrimSpace(body)
 	head := "[" + r.Time.Local().Format(timeLayout) + "] " + strings.ToUpper(string(r.Role))
 	if len(r.ToolCalls) > 0 {
@@ -289,11 +300,13 @@ func line(r *session.Record) string {
 		}
 		head += " [tools: " + strings.Join(slices.Compact(names), ", ") + "]"
 	}
+
 	most := messageChars
 	if r.Role == llm.ToolRole {
 		most = resultChars
 		head += " " + r.Name
 	}
+
 	if body == "" {
 		return ""
 	}
@@ -314,6 +327,7 @@ func (p part) body(tokens int) string {
 		}
 		whole = strings.Join(cut, "\n")
 	}
+
 	if text.Tokens(whole) > tokens {
 		whole = text.CutMiddle(whole, max(tokens, 200)) // a token is at least a character
 	}

@@ -29,11 +29,13 @@ func TakeOver(ctx context.Context, o HistoryOptions) (int, error) {
 	if !leftSomething(o.Workspace) {
 		return 0, nil
 	}
+
 	o.Import = true
 	h, err := OpenHistory(o)
 	if err != nil {
 		return 0, err
 	}
+
 	entries, err := h.Recent(ctx, 0, nil)
 	return len(entries), errors.Join(err, h.Close())
 }
@@ -47,6 +49,7 @@ func Leftovers(workspace string) []string {
 	if err != nil {
 		return nil
 	}
+
 	defer tree.Close() //nolint:errcheck // only looked at
 	var out []string
 	for _, name := range []string{fileHistory, fileOldHist} {
@@ -65,12 +68,15 @@ func (h *History) beginLog(ctx context.Context) error {
 		}
 		return nil
 	}
+
 	if err := h.readState(ctx); err != nil {
 		return err
 	}
+
 	if h.st.Cursor > 0 {
 		h.o.Log.ErrorContext(ctx, "the history is lost and begins again; what the workspace has of it can be taken in with: nanobot migrate", "file", h.o.Store.Where(fileHistory))
 	}
+
 	h.read = store.Cursor{}
 	return h.log.Replace(ctx, 0, nil)
 }
@@ -177,6 +183,7 @@ func (h *History) unimported(ctx context.Context) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	k := newKnown(h.entries)
 	out := k.others(append(readEntries(kept), readEntries(h.copies.read(fileHistory))...))
 
@@ -209,16 +216,19 @@ func Waiting(ctx context.Context, o HistoryOptions) (out []Entry, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, h.Close()) }()
 
 	info, err := h.log.Info(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	ours := make([]byte, info.Size)
 	if _, err := h.log.ReadAt(ours, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+
 	kept, err := o.Store.Stat(ctx, fileForeign)
 	if err != nil {
 		return nil, err
@@ -241,6 +251,7 @@ func sameLines(ours, lines []byte) bool {
 	for line := range bytes.Lines(ours) {
 		set[string(line)] = true
 	}
+
 	for line := range bytes.Lines(lines) {
 		if !set[string(line)] {
 			return false
@@ -256,6 +267,7 @@ func Written(workspace string) (last time.Time) {
 	if err != nil {
 		return last
 	}
+
 	defer tree.Close() //nolint:errcheck // only looked at
 	for _, name := range []string{fileHistory, fileOldHist} {
 		if info, err := tree.Lstat(dirMirror + "/" + name); err == nil && info.Mode().IsRegular() && info.ModTime().After(last) {
@@ -277,11 +289,13 @@ func (h *History) Import(ctx context.Context, entries []Entry) (int, error) {
 		if e.Time == "" {
 			e.Time = h.copies.oldTime(h.o.Now()).Format(timeLayout)
 		}
+
 		if _, err := h.Append(ctx, e); err != nil {
 			return n, err
 		}
 		n++
 	}
+
 	if err := h.update(ctx, func() error { return h.tookAll(ctx) }); err != nil {
 		return n, err
 	}
@@ -295,6 +309,7 @@ func (h *History) tookAll(ctx context.Context) error {
 	if err != nil || len(left) > 0 {
 		return err
 	}
+
 	if data := h.copies.read(fileOldHist); len(data) > 0 { // it is known also when its entries are gone
 		if err := saveAside(ctx, h.o.Store, fileOldHist, data); err != nil {
 			return err

@@ -30,15 +30,18 @@ func (h *History) importOld(ctx context.Context) error {
 	if err := h.readState(ctx); err != nil {
 		return err
 	}
+
 	raw := h.copies.read(fileHistory)
 	dream := int64(0)
 	if n, ok := h.copies.cursor(fileDreamCursor); ok {
 		dream = n
 	}
+
 	entries, bad, read := importLines(raw, dream)
 	if err := h.saveOriginals(ctx); err != nil {
 		return err
 	}
+
 	fromText := len(entries) == 0 && len(bytes.TrimSpace(raw)) == 0
 	if fromText {
 		entries = importText(h.copies.read(fileOldHist))
@@ -47,21 +50,26 @@ func (h *History) importOld(ctx context.Context) error {
 				entries[i].Time = h.copies.oldTime(h.o.Now()).Format(timeLayout)
 			}
 		}
+
 		if n := len(entries); n > 0 {
 			read = entries[n-1].Cursor // Dream has seen none of it and need not
 		}
 	}
+
 	if len(bad) > 0 {
 		if err := store.AppendLines(ctx, h.o.Store, fileRejected, bad); err != nil {
 			return err
 		}
 	}
+
 	for _, e := range entries {
 		h.st.Cursor = max(h.st.Cursor, e.Cursor)
 	}
+
 	if n, ok := h.copies.cursor(fileCursor); ok {
 		h.st.Cursor = max(h.st.Cursor, n)
 	}
+
 	h.st.DreamCursor = max(h.st.DreamCursor, read)
 	if err := h.saveState(ctx); err != nil {
 		return err
@@ -69,12 +77,14 @@ func (h *History) importOld(ctx context.Context) error {
 	if err := h.log.Replace(ctx, 0, render(entries)); err != nil {
 		return err
 	}
+
 	h.read = store.Cursor{}
 	if fromText && len(entries) > 0 {
 		if err := h.copies.setOldAside(); err != nil {
 			h.o.Log.WarnContext(ctx, "cannot rename the old history", "err", err)
 		}
 	}
+
 	if len(entries) > 0 {
 		h.o.Log.InfoContext(ctx, "took in the history of the workspace", "entries", len(entries), "unreadable_bytes", len(bad))
 	}
@@ -108,16 +118,19 @@ func importLines(data []byte, dream int64) (entries []Entry, bad []byte, read in
 			}
 			continue
 		}
+
 		covered := e.Cursor > 0 && e.Cursor <= dream
 		if e.Cursor <= last {
 			e.Cursor = last + 1
 		}
+
 		last = e.Cursor
 		if covered {
 			read = last
 		}
 		entries = append(entries, e)
 	}
+
 	return entries, bad, read
 }
 
@@ -142,14 +155,17 @@ func importText(data []byte) []Entry {
 			blank = true
 			continue
 		}
+
 		n := len(chunks)
 		if n == 0 || startsEntry(chunks[n-1], line, blank) {
 			chunks = append(chunks, []string{line})
 		} else {
 			chunks[n-1] = append(chunks[n-1], line)
 		}
+
 		blank = false
 	}
+
 	var out []Entry
 	for _, c := range chunks {
 		e := Entry{Content: strings.TrimSpace(strings.Join(c, "\n"))}
@@ -159,12 +175,15 @@ func importText(data []byte) []Entry {
 				e.Content = rest
 			}
 		}
+
 		if e.Content = tidy(e.Content, maxEntryChars); e.Content == "" {
 			continue
 		}
+
 		e.Cursor = int64(len(out) + 1)
 		out = append(out, e)
 	}
+
 	return out
 }
 
@@ -184,6 +203,7 @@ func (m mirror) oldTime(fallback time.Time) time.Time {
 	if err != nil {
 		return fallback
 	}
+
 	defer root.Close() //nolint:errcheck // only read from
 	fi, err := root.Lstat(dirMirror + "/" + fileOldHist)
 	if err != nil {
@@ -199,6 +219,7 @@ func (m mirror) setOldAside() error {
 	if err != nil {
 		return err
 	}
+
 	defer root.Close() //nolint:errcheck // nothing is pending
 	name := dirMirror + "/" + oldHistBackup
 	for n := 2; ; n++ {

@@ -37,6 +37,7 @@ func (m mirror) write(entries []Entry, cursor, dreamCursor int64) (changed bool,
 	if err != nil {
 		return false, err
 	}
+
 	defer root.Close() //nolint:errcheck // nothing is pending
 
 	history := copied(entries)
@@ -72,6 +73,7 @@ func (m mirror) write(entries []Entry, cursor, dreamCursor int64) (changed bool,
 		}
 		changed = changed || wrote
 	}
+
 	return changed, nil
 }
 
@@ -97,16 +99,19 @@ func replaceIn(root *diskio.Tree, name string, data []byte) (changed bool, err e
 			return false, err
 		}
 	}
+
 	old, err := root.Open(name)
 	if err != nil {
 		return true, root.WriteFile(name, data, 0o600)
 	}
+
 	defer old.Close() //nolint:errcheck // only read
 
 	before, err := io.ReadAll(io.LimitReader(old, maxMirror))
 	if err != nil {
 		return false, err
 	}
+
 	rest, longer := bytes.CutPrefix(data, before)
 	switch {
 	case longer && len(rest) == 0:
@@ -118,6 +123,7 @@ func replaceIn(root *diskio.Tree, name string, data []byte) (changed bool, err e
 	if err := root.WriteFile(name, data, 0o600); err != nil {
 		return false, err
 	}
+
 	// What was appended to the old file between the look and now.
 	late, err := io.ReadAll(io.LimitReader(old, maxMirror))
 	if err != nil || len(late) == 0 {
@@ -146,6 +152,7 @@ func (m mirror) edit(change func(Entry) (e Entry, keep bool)) error {
 			after = append(after, line...)
 			continue
 		}
+
 		now, keep := change(e)
 		switch {
 		case !keep:
@@ -156,13 +163,16 @@ func (m mirror) edit(change func(Entry) (e Entry, keep bool)) error {
 			after = append(append(after, now.line()...), '\n')
 		}
 	}
+
 	if bytes.Equal(before, after) {
 		return nil
 	}
+
 	root, err := diskio.OpenTree(m.workspace)
 	if err != nil {
 		return err
 	}
+
 	_, err = replaceIn(root, dirMirror+"/"+fileHistory, after)
 	return errors.Join(err, root.Close())
 }
@@ -173,6 +183,7 @@ func (m mirror) read(name string) []byte {
 	if err != nil {
 		return nil
 	}
+
 	defer root.Close() //nolint:errcheck // only read from
 	data, err := root.ReadHead(dirMirror+"/"+name, maxMirror)
 	if err != nil {

@@ -31,6 +31,7 @@ func TakeOverVersions(ctx context.Context, o HistoryOptions, foreign func(path s
 	if err != nil {
 		return 0, err
 	}
+
 	got, err := m.Repo.Import(ctx, foreign)
 	if err == nil && len(got.IDs) > 0 {
 		var leave func()
@@ -39,6 +40,7 @@ func TakeOverVersions(ctx context.Context, o HistoryOptions, foreign func(path s
 			leave()
 		}
 	}
+
 	return got.Versions, errors.Join(err, m.Close())
 }
 

@@ -32,6 +32,7 @@ func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []
 		if name == "" {
 			name = filepath.Base(m.Path)
 		}
+
 		data, size, err := readImage(p.opts.Workspace, m.Path)
 		switch {
 		case err != nil:
@@ -55,11 +56,13 @@ func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []
 				notes = append(notes, fmt.Sprintf("[Image not shown, too large together with the others: %s]", m.Path))
 				continue
 			}
+
 			total += len(pic.Data)
 			url := "data:" + pic.Type + ";base64," + base64.StdEncoding.EncodeToString(pic.Data)
 			images = append(images, llm.Block{Type: "image_url", ImageURL: url, Path: m.Path})
 		}
 	}
+
 	return images, notes
 }
 
@@ -78,20 +81,24 @@ func (p *Builder) documentText(ctx context.Context, path, name string) string {
 	if err != nil {
 		return fail(err)
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	info, err := f.Stat()
 	if err != nil {
 		return fail(err)
 	}
+
 	doc, err := document.Attachment(ctx, path, f, info.Size())
 	if err != nil {
 		return fail(err)
 	}
+
 	said := doc.Content
 	note := fmt.Sprintf("[Attachment: %s (%s, %d bytes)]", path, OneLine(name), info.Size())
 	if strings.TrimSpace(said) == "" {
 		return note + "\n[There is no text in it; it may be scanned]"
 	}
+
 	if short := text.Cut(said, inlineDocument); len(short) < len(said) {
 		said, note = short, note+"\n[The text is longer; read_file shows the rest]"
 	}
@@ -116,6 +123,7 @@ func openAttached(workspace, path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer dir.Close() //nolint:errcheck // only a way
 	return dir.Open(filepath.Base(path))
 }
@@ -127,11 +135,13 @@ func readImage(workspace, path string) (data []byte, size int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
 	}
+
 	head := make([]byte, 16)
 	n, err := io.ReadFull(f, head)
 	if err != nil && n == 0 {
@@ -140,6 +150,7 @@ func readImage(workspace, path string) (data []byte, size int64, err error) {
 	if llm.PictureType(head[:n]) == "" || info.Size() > document.MaxPicture {
 		return nil, info.Size(), nil
 	}
+
 	data, err = io.ReadAll(io.LimitReader(f, document.MaxPicture))
 	return append(head[:n], data...), info.Size(), err
 }

@@ -30,15 +30,18 @@ func (p *Builder) History(ctx context.Context, key string, in *bus.Inbound) (rec
 			for j, q := range results {
 				open = append(open, quoted(q, fmt.Sprint(key, i, "/", j)))
 			}
+
 			if len(open) > 0 {
 				recs = append(recs, record(llm.User, p.earlier(ctx, strings.Join(open, "\n\n"), media)))
 			}
+
 			recs = append(recs, record(llm.Assistant, llm.Text(s.Text)))
 			open = nil
 			results = nil
 			media = nil
 		}
 	}
+
 	in.Quoted = append(results, in.Quoted...)
 	in.Text = strings.Join(append(open, in.Text), "\n\n")
 	in.Media = append(media, in.Media...)
@@ -73,6 +76,7 @@ func Instructions(key string, history []bus.Said) string {
 			said = append(said, text)
 		}
 	}
+
 	if said == nil {
 		return ""
 	}

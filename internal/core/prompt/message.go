@@ -35,6 +35,7 @@ func (p *Builder) Message(ctx context.Context, in bus.Inbound, about About) (ses
 	if in.Untrusted && body != "" {
 		body = runner.Fence(llm.Text(body), in.ID, "message").Text
 	}
+
 	// Whatever the person did not type is behind what they typed, apart from
 	// it: people are not shown it as their words, and memory does not keep it
 	// as such.
@@ -43,17 +44,21 @@ func (p *Builder) Message(ctx context.Context, in bus.Inbound, about About) (ses
 	for i, q := range in.Quoted {
 		suffix += "\n" + quoted(q, fmt.Sprint(in.ID, "/", i))
 	}
+
 	for _, n := range notes {
 		suffix += "\n" + n
 	}
+
 	suffix += "\n\n" + p.runtimeBlock(in, about)
 	if body == "" {
 		suffix = strings.TrimLeft(suffix, "\n")
 	}
+
 	src := Sources(in)
 	if about.Foreign && !in.Foreign() {
 		src = append(src, memory.SourceForeign) // it stands in the runtime block
 	}
+
 	rec := session.Record{
 		Message: llm.Message{Role: llm.User, Content: llm.Text(body + suffix)},
 		Time:    in.At, InboundID: in.ID, SenderID: in.SenderID,
@@ -63,6 +68,7 @@ func (p *Builder) Message(ctx context.Context, in bus.Inbound, about About) (ses
 		rec.Event, rec.Internal = in.Event, true
 		_, rec.TaskID, _ = strings.Cut(in.ID, ":")
 	}
+
 	msg := rec.Message
 	if len(images) > 0 {
 		blocks := make([]llm.Block, 0, len(images)+1)
@@ -72,6 +78,7 @@ func (p *Builder) Message(ctx context.Context, in bus.Inbound, about About) (ses
 		}
 		msg.Content = llm.Content{Blocks: append(blocks, llm.Block{Type: "text", Text: body + suffix})}
 	}
+
 	return rec, msg
 }
 
@@ -98,14 +105,17 @@ func (p *Builder) runtimeBlock(in bus.Inbound, about About) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\nChannel: %s\nChat ID: %s\n", runtimeOpen, p.clock(in.At), OneLine(in.Route.Channel), OneLine(in.Route.ChatID))
 	b.WriteString(about.Folder)
+
 	if skills := p.Skills(in.Scope); skills != nil && !in.Untrusted {
 		for _, s := range skills.Mentioned(in.Text) {
 			fmt.Fprintf(&b, "\nThe user asked for this skill:\n### Skill: %s\n\n%s\n", s.Name, s.Body)
 		}
 	}
+
 	if about.Goal != "" {
 		fmt.Fprintf(&b, "Open goal: %s\n", about.Goal)
 	}
+
 	b.WriteString(runtimeClose)
 	return b.String()
 }
@@ -117,6 +127,7 @@ func (p *Builder) clock(at time.Time) string {
 	if name := p.opts.Location.String(); name != "Local" && name != "" {
 		zone = name
 	}
+
 	sign := '+'
 	if offset < 0 {
 		sign, offset = '-', -offset
@@ -129,6 +140,7 @@ func ChatOf(r *session.Record) (chat bus.Route, ok bool) {
 	if r.Runtime == nil {
 		return chat, false
 	}
+
 	block := r.Runtime.Suffix[max(0, strings.LastIndex(r.Runtime.Suffix, runtimeOpen)):]
 	for line := range strings.Lines(block) {
 		line = strings.TrimSuffix(line, "\n")
@@ -139,6 +151,7 @@ func ChatOf(r *session.Record) (chat bus.Route, ok bool) {
 			chat.ChatID = s
 		}
 	}
+
 	return chat, chat.Channel != "" && chat.ChatID != ""
 }
 

@@ -51,6 +51,7 @@ func (o Override) Init(files *change.Writer) (created bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 
 	if _, err := tree.Lstat(o.Name); !errors.Is(err, fs.ErrNotExist) {
@@ -66,6 +67,7 @@ func (o Override) read() (string, error) {
 	if err != nil {
 		return "", nil // without a workspace there is no file
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 
 	switch info, err := tree.Lstat(o.Name); {
@@ -76,10 +78,12 @@ func (o Override) read() (string, error) {
 	case o.Foreign != nil && o.Foreign(filepath.Join(o.Workspace, filepath.FromSlash(o.Name))):
 		return "", fmt.Errorf("%s came from outside; look at it, and if it is yours: nanobot trust %s", o.Name, o.Name)
 	}
+
 	b, err := tree.ReadHead(o.Name, maxOverride*utf8.UTFMax+1)
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be read: %w", o.Name, err)
 	}
+
 	own := strings.TrimSpace(strings.ToValidUTF8(string(b), "\uFFFD"))
 	if utf8.RuneCountInString(own) > maxOverride {
 		return "", fmt.Errorf("%s has more than %d characters", o.Name, maxOverride)

@@ -111,6 +111,7 @@ func (p *Builder) Skills(scope string) *skill.Library {
 func (p *Builder) System(channel, scope string, place guard.Place, tier Tier) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	at := scope + "\x00" + place.Workspace + "\x00" + place.Folder
 	v := p.views[at]
 	if v == nil {
@@ -120,20 +121,24 @@ func (p *Builder) System(channel, scope string, place guard.Place, tier Tier) st
 		v = &promptView{joined: map[string]string{}}
 		p.views[at] = v
 	}
+
 	// Many turns at once need not each ask the disk about the same files.
 	if now := p.opts.Now(); v.last == nil || now.Sub(v.looked) > lookEvery || now.Before(v.looked) {
 		v.last, v.looked = p.parts(scope, place.Folder), now
 	}
+
 	parts := v.last
 	stamp := strings.Join(parts, "\x00")
 	if stamp != v.stamp {
 		v.stamp, v.joined = stamp, map[string]string{}
 	}
+
 	format := formatHint(channel)
 	key := tier.Name + "\x00" + format
 	if s, ok := v.joined[key]; ok {
 		return s
 	}
+
 	s := strings.Join(p.pieces(format, tier, place, parts), Divider)
 	v.joined[key] = s
 	return s
@@ -155,6 +160,7 @@ func (p *Builder) pieces(format string, tier Tier, place guard.Place, parts []st
 func (p *Builder) Subagent(scope string, place guard.Place, tier Tier) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	r := strings.NewReplacer("{{workspace}}", place.Workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH)
 	s := r.Replace(p.template("system/subagent.md")) + "\n\n" + p.template("system/untrusted.md")
 	if skills := p.Skills(scope); skills != nil && tier.Skills {
@@ -166,6 +172,7 @@ func (p *Builder) Subagent(scope string, place guard.Place, tier Tier) string {
 			s += "\n\n---\n\n" + p.template("system/skills.md") + "\n\n" + summary
 		}
 	}
+
 	return s + "\n\n" + p.clock(p.opts.Now()) // last, so that the rest is the same every time
 }
 
@@ -184,11 +191,13 @@ func (p *Builder) parts(scope, folder string) []string {
 		}
 		boot = append(boot, "## "+name+"\n\n"+body)
 	}
+
 	if folder != "" {
 		if body := p.file(folder, guard.FolderFile); body != "" {
 			boot = append(boot, "## "+guard.FolderFile+" of the working folder\n\n"+body)
 		}
 	}
+
 	facts := p.file(p.opts.Workspace, memory.ScopeFile(scope))
 	if facts == p.template("memory/MEMORY.md") {
 		facts = ""
@@ -196,11 +205,13 @@ func (p *Builder) parts(scope, folder string) []string {
 	if facts != "" {
 		facts = "# Memory\n\n## Long-term Memory\n" + facts
 	}
+
 	out := []string{strings.Join(boot, "\n\n"), facts}
 	skills := p.Skills(scope)
 	if skills == nil {
 		return out
 	}
+
 	active, summary, short := skills.Prompt()
 	if active != "" {
 		active = "# Active Skills\n\n" + active
@@ -221,6 +232,7 @@ func (p *Builder) identity(format string, tier Tier, place guard.Place) string {
 	default:
 		files = "Nothing else of this computer belongs to this chat."
 	}
+
 	r := strings.NewReplacer("{{files}}", files, "{{workspace}}", place.Workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH, "{{format}}", format)
 	if tier.Short {
 		return r.Replace(p.template("system/identity_small.md"))
@@ -240,10 +252,12 @@ func (p *Builder) template(name string) string {
 	if s, ok := p.texts[name]; ok {
 		return s
 	}
+
 	b, err := templates.ReadFile("templates/" + name)
 	if err != nil {
 		return ""
 	}
+
 	s := strings.TrimSpace(string(b))
 	p.texts[name] = s
 	return s
@@ -258,10 +272,12 @@ func (p *Builder) file(dir, name string) string {
 	if p.opts.Foreign != nil && p.opts.Foreign(at) {
 		return ""
 	}
+
 	tree, err := diskio.OpenTree(dir)
 	if err != nil {
 		return ""
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 
 	info, err := tree.Lstat(name)
@@ -277,6 +293,7 @@ func (p *Builder) file(dir, name string) string {
 	if b, err := tree.ReadHead(name, maxPromptFile); err == nil {
 		c.text = strings.TrimSpace(strings.ToValidUTF8(string(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))), "\uFFFD"))
 	}
+
 	p.files[at] = c
 
 	return c.text

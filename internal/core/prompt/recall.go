@@ -44,6 +44,7 @@ func (p *Builder) Remembered(ctx context.Context, r Recall) (own string, outside
 	if r.Window > 0 {
 		most = min(most, r.Window/recentShare)
 	}
+
 	sum, ok := memory.SummaryOf(r.Session)
 	if sum.Home && r.Scope != "" {
 		sum, ok = memory.Summary{}, false // one session for all channels: the owner's words stay the owner's
@@ -51,19 +52,23 @@ func (p *Builder) Remembered(ctx context.Context, r Recall) (own string, outside
 	if r.Job {
 		sum, ok = memory.Summary{}, false // each run begins without what earlier ones saw
 	}
+
 	outside = ok && sum.Tainted
 	r.Tainted = r.Tainted || outside
 	recent, err := r.recent(ctx, sum.Text, most)
 	if err != nil {
 		p.opts.Log.WarnContext(ctx, "cannot read the history", "err", err)
 	}
+
 	if !ok {
 		return recent, outside
 	}
+
 	body := cutTokens(sum.Text, most/2)
 	if sum.Tainted {
 		body = runner.Fence(llm.Text(body), r.Key, "history").Text
 	}
+
 	own = "# Earlier in This Conversation\n\nSummary of what is no longer shown (until " +
 		strings.Replace(text.Cut(sum.LastActive, 16), "T", " ", 1) + "):\n" + body
 	if recent == "" {
@@ -79,6 +84,7 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 	if err != nil {
 		return "", err
 	}
+
 	// Notes of words from outside are for turns that have such words before
 	// them anyway. In others they wait to be asked for, so that a new
 	// conversation begins clean.
@@ -96,6 +102,7 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 	if err != nil {
 		return "", err
 	}
+
 	var parts []string
 	if r.Scope == "" && !r.Job {
 		others, err := r.lines(ctx, min(most, othersTokens), func(e memory.Entry) bool {
@@ -104,10 +111,12 @@ func (r *Recall) recent(ctx context.Context, summary string, most int) (string, 
 		if err != nil {
 			return "", err
 		}
+
 		if others != "" {
 			parts = append(parts, "# Other Conversations\n\nLately, between the user and you elsewhere:\n"+others)
 		}
 	}
+
 	if own != "" {
 		parts = append(parts, "# Recent History\n\n"+own)
 	}
@@ -120,6 +129,7 @@ func (r *Recall) lines(ctx context.Context, most int, wanted func(memory.Entry) 
 	if err != nil {
 		return "", err
 	}
+
 	lines, used := make([]string, len(entries)), 0
 	first := len(entries)
 	for i, e := range slices.Backward(entries) {
@@ -127,12 +137,14 @@ func (r *Recall) lines(ctx context.Context, most int, wanted func(memory.Entry) 
 		if e.Tainted {
 			body = runner.Fence(llm.Text(body), strconv.FormatInt(e.Cursor, 10), "history").Text
 		}
+
 		lines[i] = "- [" + e.Time + "] " + body
 		if used += text.Tokens(lines[i]); used > most {
 			break
 		}
 		first = i
 	}
+
 	return strings.Join(lines[first:], "\n"), nil
 }
 

@@ -42,6 +42,7 @@ func TierOf(window int) Tier {
 		t := Tier{Name: "small", Short: true, Bootstrap: 2000, Memory: 1500, ToolTokens: 1500, Results: 4000}
 		return t.within(window)
 	}
+
 	t := Tier{Name: "tiny", Short: true, Bootstrap: 800, Memory: 600, ToolTokens: 1000, Results: 2000}
 	return t.within(window)
 }
@@ -75,6 +76,7 @@ func (t Tier) Tools(set *tool.Set) (*tool.Set, error) {
 	if t.ToolTokens == 0 || runner.EstimateHead("", set.Defs()) <= t.ToolTokens {
 		return set, nil
 	}
+
 	order := slices.Clone(set.Defs())
 	core, lesser := coreTools(), lesserTools()
 	rank := func(d llm.ToolDef) int {
@@ -86,6 +88,7 @@ func (t Tier) Tools(set *tool.Set) (*tool.Set, error) {
 		}
 		return len(core)
 	}
+
 	slices.SortStableFunc(order, func(a, b llm.ToolDef) int { return cmp.Compare(rank(a), rank(b)) })
 	var kept []tool.Tool
 	var defs []llm.ToolDef
@@ -97,6 +100,7 @@ func (t Tier) Tools(set *tool.Set) (*tool.Set, error) {
 			defs, kept = append(defs, d), append(kept, tl)
 		}
 	}
+
 	return tool.NewSet(kept...)
 }
 
@@ -128,6 +132,7 @@ func (t Tier) shorten(parts []string) []string {
 	default:
 		out = out[:4]
 	}
+
 	for i, most := range []int{t.Bootstrap, t.Memory} {
 		if i < len(out) {
 			out[i] = shortened(out[i], most)

@@ -99,10 +99,12 @@ func timeless(s string) string {
 		if i < 0 {
 			return b.String() + s
 		}
+
 		before, after, found := strings.Cut(s[i:], timeLabel)
 		if !found {
 			return b.String() + s
 		}
+
 		b.WriteString(s[:i] + before + timeLabel + "<time>")
 		_, s, _ = strings.Cut(after, "\n")
 	}
@@ -118,6 +120,7 @@ func (v view) compare(rec view) []Difference {
 	if rec.choice != v.choice {
 		out = append(out, Difference{Where: "tool choice", Recorded: rec.choice, Current: v.choice})
 	}
+
 	out = append(out, v.compareTools(rec)...)
 	return append(out, v.compareMessages(rec)...)
 }
@@ -131,11 +134,13 @@ func (v view) compareTools(rec view) []Difference {
 		}
 		out = append(out, differences("tool "+name, rec.tools[name], v.tools[name])...)
 	}
+
 	for _, name := range v.names {
 		if _, ok := rec.tools[name]; !ok {
 			out = append(out, Difference{Where: "tool " + name, Recorded: "not offered", Current: "offered"})
 		}
 	}
+
 	if len(out) == 0 && !slices.Equal(rec.names, v.names) {
 		out = append(out, Difference{Where: "order of tools", Recorded: strings.Join(rec.names, " "), Current: strings.Join(v.names, " ")})
 	}
@@ -150,6 +155,7 @@ func (v view) compareMessages(rec view) []Difference {
 			return out[:most]
 		}
 	}
+
 	if a, b := len(rec.messages), len(v.messages); a != b {
 		out = append(out, Difference{Where: "number of messages", Recorded: fmt.Sprint(a), Current: fmt.Sprint(b)})
 	}
@@ -171,6 +177,7 @@ func differences(where string, rec, now any) []Difference {
 		if !ok {
 			break
 		}
+
 		var out []Difference
 		keys := maps.Clone(a)
 		maps.Copy(keys, b)
@@ -183,16 +190,19 @@ func differences(where string, rec, now any) []Difference {
 		if !ok {
 			break
 		}
+
 		var out []Difference
 		for i := range max(len(a), len(b)) {
 			out = append(out, differences(fmt.Sprintf("%s %d", where, i+1), at(a, i), at(b, i))...)
 		}
 		return out[:min(len(out), most)]
 	}
+
 	x, y := plain(rec), plain(now)
 	if x == y {
 		return nil
 	}
+
 	x, y = excerpt(x, y)
 	return []Difference{{Where: where, Recorded: x, Current: y}}
 }
@@ -211,6 +221,7 @@ func plain(v any) string {
 	case string:
 		return t
 	}
+
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err.Error()
@@ -226,6 +237,7 @@ func excerpt(a, b string) (x, y string) {
 	} else {
 		i -= 40
 	}
+
 	cut := func(s string) string {
 		s = short(strings.ToValidUTF8(s[i:], ""))
 		if i > 0 && s != "" {

@@ -72,6 +72,7 @@ func Load(path string) (*Recording, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the recording: %w", err)
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	r, err := read(f)
 	if err != nil {
@@ -87,6 +88,7 @@ func read(f io.Reader) (*Recording, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the recording: %w", err)
 		}
+
 		n++
 		if n == 1 {
 			if err := r.header(line.Bytes); err != nil {
@@ -94,6 +96,7 @@ func read(f io.Reader) (*Recording, error) {
 			}
 			continue
 		}
+
 		err = r.addLine(line.Bytes)
 		if err != nil && !line.Whole {
 			r.Torn = true
@@ -103,6 +106,7 @@ func read(f io.Reader) (*Recording, error) {
 			return nil, fmt.Errorf("line %d is damaged: %w", n, err)
 		}
 	}
+
 	if n == 0 {
 		return nil, fmt.Errorf("%w: the file is empty", errNotRecording)
 	}
@@ -128,12 +132,14 @@ func (r *Recording) addLine(line []byte) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
 	}
+
 	var kind struct {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(line, &kind); err != nil {
 		return err
 	}
+
 	switch kind.Type {
 	case "request":
 		return r.addRequest(line)
@@ -144,6 +150,7 @@ func (r *Recording) addLine(line []byte) error {
 	case "":
 		return errors.New("a line of the recording without a type")
 	}
+
 	return nil
 }
 
@@ -155,13 +162,16 @@ func (r *Recording) addRequest(line []byte) error {
 	if l.N != len(r.Exchanges)+1 {
 		return fmt.Errorf("request %d where request %d was expected", l.N, len(r.Exchanges)+1)
 	}
+
 	var prev llm.Request
 	if l.N > 1 {
 		prev = r.Exchanges[l.N-2].Request
 	}
+
 	if l.Keep < 0 || l.Keep > len(prev.Messages) {
 		return fmt.Errorf("it repeats %d messages of a request that had %d", l.Keep, len(prev.Messages))
 	}
+
 	req := llm.Request{
 		Model: l.Model, System: prev.System, Tools: prev.Tools, ToolChoice: l.ToolChoice, MaxTokens: l.MaxTokens, Temperature: l.Temperature,
 		Effort: l.Effort, SessionKey: l.Session, Source: l.Source, TurnID: l.Turn,
@@ -170,12 +180,14 @@ func (r *Recording) addRequest(line []byte) error {
 	if l.System != nil {
 		req.System = *l.System
 	}
+
 	if l.Tools != nil {
 		req.Tools = make([]llm.ToolDef, len(*l.Tools))
 		for i, d := range *l.Tools {
 			req.Tools[i] = llm.ToolDef(d)
 		}
 	}
+
 	r.Exchanges = append(r.Exchanges, Exchange{Request: req, At: l.At})
 	return nil
 }
@@ -188,6 +200,7 @@ func (r *Recording) addAnswer(line []byte) error {
 	if l.N < 1 || l.N > len(r.Exchanges) || r.Exchanges[l.N-1].Answered {
 		return fmt.Errorf("an answer to request %d, which is not waiting for one", l.N)
 	}
+
 	text, reasoning := 0, 0
 	for _, e := range l.Events {
 		for _, n := range e.Lens {
@@ -202,9 +215,11 @@ func (r *Recording) addAnswer(line []byte) error {
 			}
 		}
 	}
+
 	if text != len(l.Text) || reasoning != len(l.Reasoning) {
 		return errors.New("its events do not add up to its text")
 	}
+
 	x := &r.Exchanges[l.N-1]
 	x.answer = l
 	x.Took = time.Duration(l.Millis) * time.Millisecond
@@ -217,10 +232,12 @@ func (r *Recording) addTool(line []byte) error {
 	if err := json.Unmarshal(line, &l); err != nil {
 		return err
 	}
+
 	var c llm.Content
 	if err := json.Unmarshal(l.Content, &c); err != nil {
 		return err
 	}
+
 	r.Tools = append(r.Tools, ToolRun{
 		Turn: l.Turn, CallID: l.Call, Name: l.Name, Input: l.Input, Took: time.Duration(l.Millis) * time.Millisecond,
 		Result: tool.Result{
@@ -252,6 +269,7 @@ func (r *Recording) Turns() []Turn {
 		}
 		seen[id] = true
 	}
+
 	return turns
 }
 
@@ -266,6 +284,7 @@ func turnOf(x Exchange) Turn {
 	last := msgs[len(msgs)-1]
 	t := Turn{Session: x.Request.SessionKey, At: x.At, History: msgs[:len(msgs)-1]}
 	t.Text = last.Content.Text
+
 	for _, b := range last.Content.Blocks {
 		switch b.Type {
 		case "text":
@@ -274,6 +293,7 @@ func turnOf(x Exchange) Turn {
 			t.Images = append(t.Images, b)
 		}
 	}
+
 	if i := strings.LastIndex(t.Text, blockOpen); i >= 0 {
 		for line := range strings.SplitSeq(t.Text[i:], "\n") {
 			if v, ok := strings.CutPrefix(line, "Channel: "); ok && t.Channel == "" {
@@ -285,5 +305,6 @@ func turnOf(x Exchange) Turn {
 		}
 		t.Text = strings.TrimSpace(t.Text[:i])
 	}
+
 	return t
 }

@@ -66,6 +66,7 @@ func (p *Player) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 func (p *Player) pick(req llm.Request) (Exchange, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	p.asked++
 	now := viewOf(req, p.current)
 	next := -1
@@ -74,19 +75,23 @@ func (p *Player) pick(req llm.Request) (Exchange, bool) {
 		if p.played[i] || next >= 0 && len(x.Request.Messages) != len(req.Messages) {
 			continue // only the next in order may have another length
 		}
+
 		diffs := now.compare(viewOf(x.Request, p.recorded))
 		if len(diffs) == 0 {
 			next, nextDiffs = i, nil
 			break
 		}
+
 		if next < 0 {
 			next, nextDiffs = i, diffs
 		}
 	}
+
 	if next < 0 {
 		p.record(Difference{Request: p.asked, Where: "request", Current: "one more than the recording has"})
 		return Exchange{}, false
 	}
+
 	p.played[next] = true
 	p.record(nextDiffs...)
 	x := p.rec.Exchanges[next]
@@ -122,10 +127,12 @@ func (x Exchange) play(yield func(llm.Event, error) bool) {
 		case "restarted":
 			going = yield(llm.Event{Kind: llm.Restarted}, nil)
 		}
+
 		if !going {
 			return
 		}
 	}
+
 	if err := x.Err(); err != nil {
 		yield(llm.Event{}, err)
 		return
@@ -150,21 +157,25 @@ func deltas(kind llm.EventKind, s string, lens []int, yield func(llm.Event, erro
 func (p *Player) Tools(builtin []tool.Tool, except ...string) []tool.Tool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	var out []tool.Tool
 	for _, x := range p.rec.Exchanges {
 		for _, d := range x.Request.Tools {
 			if p.given[d.Name] || slices.Contains(except, d.Name) {
 				continue
 			}
+
 			p.given[d.Name] = true
 			t := tool.Tool{Name: d.Name, Description: d.Description, Schema: d.Schema}
 			if i := slices.IndexFunc(builtin, func(t tool.Tool) bool { return t.Name == d.Name }); i >= 0 {
 				t = builtin[i]
 			}
+
 			t.Run, t.Trusted = p.run, true // a recorded result says whether it is
 			out = append(out, t)
 		}
 	}
+
 	return out
 }
 
@@ -173,6 +184,7 @@ func (p *Player) Tools(builtin []tool.Tool, except ...string) []tool.Tool {
 func (p *Player) run(_ context.Context, c tool.Call) (tool.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	next, input := -1, canonical(string(c.Input), p.current)
 	for i, t := range p.rec.Tools {
 		if p.used[i] || t.Name != c.Name {
@@ -182,14 +194,17 @@ func (p *Player) run(_ context.Context, c tool.Call) (tool.Result, error) {
 			p.used[i] = true
 			return t.Result, nil
 		}
+
 		if next < 0 {
 			next = i
 		}
 	}
+
 	if next < 0 {
 		p.record(Difference{Where: "call of " + c.Name, Recorded: "no such call", Current: short(input)})
 		return tool.Fail(tool.NotFound, "the recording has no result of %s for this call", c.Name), nil
 	}
+
 	p.used[next] = true
 	a, b := excerpt(canonical(p.rec.Tools[next].Input, p.recorded), input)
 	p.record(Difference{Where: "call of " + c.Name, Recorded: a, Current: b})
@@ -211,17 +226,20 @@ func canonical(s string, r *strings.Replacer) string {
 func (p *Player) differences() []Difference {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	out := slices.Clone(p.diffs)
 	for i, x := range p.rec.Exchanges {
 		if !p.played[i] {
 			out = append(out, Difference{Request: i + 1, Where: "request", Recorded: "made, ending with " + lastOf(x.Request), Current: "not made"})
 		}
 	}
+
 	for i, t := range p.rec.Tools {
 		if !p.used[i] && p.given[t.Name] {
 			out = append(out, Difference{Where: "call of " + t.Name, Recorded: short(t.Input), Current: "not made"})
 		}
 	}
+
 	slices.SortStableFunc(out, func(a, b Difference) int { return cmp.Compare(a.Request-1, b.Request-1) })
 	return out
 }

@@ -149,6 +149,7 @@ func Create(path string, o Options) (*Writer, error) {
 	if err := replaceable(path); err != nil {
 		return nil, err
 	}
+
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start the recording: %w", err)
@@ -156,9 +157,11 @@ func Create(path string, o Options) (*Writer, error) {
 	if err := f.Chmod(0o600); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return nil, errors.Join(fmt.Errorf("protect the recording: %w", err), f.Close())
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	w := &Writer{f: f, now: o.Now, scrub: newScrubber(o.Secrets)}
 	w.scrub.redact = o.Redact
 	h := o.Header
@@ -166,6 +169,7 @@ func Create(path string, o Options) (*Writer, error) {
 	if h.Time.IsZero() {
 		h.Time = w.now()
 	}
+
 	w.writeLine(h)
 	if w.err != nil {
 		return nil, w.Close()
@@ -181,6 +185,7 @@ func replaceable(path string) error {
 	} else if err != nil {
 		return fmt.Errorf("start the recording: %w", err)
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	info, err := f.Stat()
 	if err != nil {
@@ -189,6 +194,7 @@ func replaceable(path string) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a file; choose another name for the recording", path)
 	}
+
 	head := make([]byte, 256)
 	n, _ := f.Read(head) // an unreadable head is not one of ours
 	if n > 0 && !bytes.Contains(head[:n], []byte(`"type":"`+fileType+`"`)) {
@@ -201,12 +207,15 @@ func replaceable(path string) error {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if w.f == nil {
 		return w.err
 	}
+
 	if err := w.f.Close(); err != nil && w.err == nil {
 		w.err = fmt.Errorf("end the recording: %w", err)
 	}
+
 	w.f = nil
 	return w.err
 }
@@ -216,6 +225,7 @@ func (w *Writer) writeLine(v any) {
 	if w.err != nil || w.f == nil {
 		return
 	}
+
 	line, err := w.scrub.line(v)
 	if err == nil {
 		_, err = w.f.Write(line)
@@ -234,6 +244,7 @@ func Record(m llm.Model, w *Writer) llm.Model {
 			n, begun := w.request(req), w.now()
 			var a answer
 			defer func() { w.answer(n, &a, w.now().Sub(begun)) }()
+
 			for ev, err := range m.Stream(ctx, req) {
 				a.add(ev, err)
 				if !yield(ev, err) {
@@ -249,6 +260,7 @@ func Record(m llm.Model, w *Writer) llm.Model {
 func (w *Writer) request(req llm.Request) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	w.n++
 	line := requestLine{
 		Type: "request", N: w.n, Model: req.Model, ToolChoice: req.ToolChoice, MaxTokens: req.MaxTokens, Temperature: req.Temperature,
@@ -257,13 +269,16 @@ func (w *Writer) request(req llm.Request) int {
 	if w.n == 1 || req.System != w.system {
 		line.System, w.system = &req.System, req.System
 	}
+
 	defs := make([]toolDef, len(req.Tools))
 	for i, d := range req.Tools {
 		defs[i] = toolDef(d)
 	}
+
 	if enc := encoded(defs); w.n == 1 || enc != w.tools {
 		line.Tools, w.tools = &defs, enc
 	}
+
 	sums := make([][sha256.Size]byte, len(req.Messages))
 	same := true
 	for i, m := range req.Messages {
@@ -272,6 +287,7 @@ func (w *Writer) request(req llm.Request) int {
 			line.Keep = i + 1
 		}
 	}
+
 	line.Messages, w.last = req.Messages[line.Keep:], sums
 	w.writeLine(line)
 	return w.n
@@ -325,24 +341,28 @@ func (a *answer) mark(kind string, n int) {
 func (w *Writer) answer(n int, a *answer, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	a.line.Type = "answer"
 	a.line.N = n
 	a.line.Millis = took.Milliseconds()
 	if a.left {
 		a.line.Error = &errorLine{Cancelled: true}
 	}
+
 	for i, kind := range []string{"text", "reasoning"} {
 		whole := string(bytes.ToValidUTF8(a.texts[i], []byte("\uFFFD")))
 		clean := w.scrub.text(whole)
 		if clean != string(a.texts[i]) {
 			a.line.Events = joined(a.line.Events, kind, len(clean))
 		}
+
 		if i == 0 {
 			a.line.Text = clean
 		} else {
 			a.line.Reasoning = clean
 		}
 	}
+
 	w.writeLine(a.line)
 }
 
@@ -359,6 +379,7 @@ func joined(events []eventMark, kind string, n int) []eventMark {
 			first = false
 		}
 	}
+
 	return out
 }
 
@@ -379,6 +400,7 @@ func describeError(err error) *errorLine {
 			return &errorLine{Cancelled: true, Message: err.Error()}
 		}
 	}
+
 	e := llm.AsError(err)
 	l := &errorLine{
 		Kind: e.Kind, Provider: e.Provider, Status: e.Status, Code: e.Code, ErrType: e.Type, Message: e.Message,

@@ -69,6 +69,7 @@ func Replay(ctx context.Context, rec *Recording, o ReplayOptions) (out Replayed,
 	if err != nil {
 		return out, err
 	}
+
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s := Stage{DataDir: dir, Workspace: filepath.Join(dir, "workspace"), Settings: map[string]string{}}
 	for name, value := range rec.Header.Settings {
@@ -76,12 +77,14 @@ func Replay(ctx context.Context, rec *Recording, o ReplayOptions) (out Replayed,
 			s.Settings[name] = value
 		}
 	}
+
 	if err := o.Prepare(dir, s.Workspace); err != nil {
 		return out, err
 	}
 	if err := restoreFiles(s.Workspace, rec.Header.Files); err != nil {
 		return out, err
 	}
+
 	s.Player = newPlayer(rec, playerOptions{
 		Recorded: placeholders(rec.Header.Workspace, rec.Header.OS, rec.Header.Arch),
 		Current:  placeholders(s.Workspace, runtime.GOOS, runtime.GOARCH),
@@ -90,6 +93,7 @@ func Replay(ctx context.Context, rec *Recording, o ReplayOptions) (out Replayed,
 	if err != nil {
 		return out, err
 	}
+
 	defer func() { err = errors.Join(err, agent.Close()) }()
 
 	out = Replayed{Recorded: rec.Header, Version: o.Version, Requests: len(rec.Exchanges), Torn: rec.Torn, Differences: []Difference{}}
@@ -101,16 +105,19 @@ func Replay(ctx context.Context, rec *Recording, o ReplayOptions) (out Replayed,
 				return out, err
 			}
 		}
+
 		begun[t.Session] = true
 		media, err := restoreImages(s.Workspace, i, t.Images)
 		if err != nil {
 			return out, err
 		}
+
 		out.Turns = append(out.Turns, playTurn(ctx, agent, t, media))
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
 	}
+
 	out.Differences = append(out.Differences, s.Player.differences()...)
 	return out, nil
 }
@@ -120,16 +127,19 @@ func restoreFiles(workspace string, recorded map[string]string) error {
 	if recorded == nil {
 		return nil // they are not known; the templates are the best guess
 	}
+
 	root, err := diskio.OpenTree(workspace) // the names come from a stranger's file
 	if err != nil {
 		return err
 	}
+
 	defer root.Close() //nolint:errcheck // every file was closed with its error looked at
 	for _, name := range promptNames() {
 		if err := root.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
+
 	for name, body := range recorded {
 		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 			return err
@@ -138,6 +148,7 @@ func restoreFiles(workspace string, recorded map[string]string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -150,6 +161,7 @@ func placeholders(workspace, goos, arch string) []string {
 			pairs = append(pairs, quoted, "<workspace>")
 		}
 	}
+
 	if goos == "darwin" {
 		goos = "macOS"
 	}
@@ -168,12 +180,14 @@ func restoreImages(workspace string, turn int, images []llm.Block) ([]bus.Media,
 		if !ok || err != nil {
 			continue // told as a difference
 		}
+
 		name := filepath.Join(workspace, fmt.Sprintf(".picture-%d-%d", turn+1, i+1))
 		if err := os.WriteFile(name, raw, 0o600); err != nil {
 			return nil, err
 		}
 		out = append(out, bus.Media{Path: name})
 	}
+
 	return out, nil
 }
 
@@ -193,6 +207,7 @@ func playTurn(ctx context.Context, agent Agent, t Turn, media []bus.Media) Repla
 			res.Reply = out.Text
 		}
 	}
+
 	return res
 }
 
@@ -203,6 +218,7 @@ func (r Replayed) String() string {
 	if r.Torn {
 		b.WriteString("The end of the recording is missing.\n")
 	}
+
 	for i, t := range r.Turns {
 		fmt.Fprintf(&b, "\nTurn %d: %s\n", i+1, text.Label(t.Text, 100))
 		if t.Error != "" {
@@ -211,10 +227,12 @@ func (r Replayed) String() string {
 			fmt.Fprintf(&b, "  answer: %s\n", text.Label(t.Reply, 100))
 		}
 	}
+
 	if len(r.Differences) == 0 {
 		fmt.Fprintf(&b, "\nNo difference in %s.\n", count(r.Requests, "request"))
 		return b.String()
 	}
+
 	fmt.Fprintf(&b, "\n%s:\n", count(len(r.Differences), "difference"))
 	for _, d := range r.Differences {
 		fmt.Fprintf(&b, "- %s\n", d)

@@ -30,6 +30,7 @@ func newScrubber(secrets []httpsafe.Secret) scrubber {
 			s.known = append(s.known, httpsafe.NewSecret(inner))
 		}
 	}
+
 	return s
 }
 
@@ -46,10 +47,12 @@ func (s scrubber) line(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	m, ok := s.tree("", tree).(map[string]any)
 	if !ok {
 		return nil, errors.New("a line is an object")
 	}
+
 	b, err := plainJSON(typed{m})
 	return append(b, '\n'), err
 }
@@ -63,11 +66,13 @@ func (t typed) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	delete(t.m, "type")
 	rest, err := plainJSON(t.m)
 	if err != nil {
 		return nil, err
 	}
+
 	out := append([]byte(`{"type":`), kind...)
 	if len(t.m) > 0 {
 		out = append(out, ',')
@@ -123,6 +128,7 @@ func (s scrubber) field(key, v string) string {
 	if key == "url" && strings.HasPrefix(v, "data:image/") && !strings.ContainsAny(v, " \n") {
 		return v
 	}
+
 	clean := s.text(v)
 	if strings.ContainsAny(v, " \n") {
 		return clean // a sentence

@@ -31,6 +31,7 @@ func promptFiles(workspace string) map[string]string {
 	if err != nil {
 		return out
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 
 	names := promptNames()
@@ -39,6 +40,7 @@ func promptFiles(workspace string) map[string]string {
 			names = append(names, path.Join("skills", e.Name(), "SKILL.md"))
 		}
 	}
+
 	for _, name := range names {
 		if b, err := tree.ReadHead(name, longest); err == nil {
 			out[name] = string(b)

@@ -29,6 +29,7 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 	resp.Message.ToolCalls = nil
 	final := r.hooks.finalize(ctx, it, resp.Message.Content.String())
 	blank := strings.TrimSpace(final) == ""
+
 	if beganAgain(r.fragments, final) {
 		if resp.Finish != llm.FinishLength || len(final) > len(r.fragments) {
 			r.fragments, it.glue = "", "" // it has all that was said before, and more
@@ -40,6 +41,7 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 			return endRepeated(ctx, r, it, final)
 		}
 	}
+
 	switch {
 	case blank && resp.Finish == llm.FinishStop && r.fragments == "":
 		return r.emptyAnswer(ctx, it)
@@ -51,6 +53,7 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 		if piece, _ := repeats([]byte(r.fragments+it.glue+final), whenCut()); piece > 0 {
 			return endRepeated(ctx, r, it, final)
 		}
+
 		r.lengths++
 		r.fragments += it.glue + final
 		r.trail = it.trail
@@ -60,10 +63,12 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 		}
 		return again, nil
 	}
+
 	if r.fragments != "" {
 		final = r.fragments + it.glue + final
 		r.fragments, r.transient = "", nil
 	}
+
 	stop := Completed
 	r.res.Cut = resp.Finish == llm.FinishLength || it.cut
 	if resp.Finish == llm.FinishRefusal || resp.Finish == llm.FinishFilter {
@@ -72,6 +77,7 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 			final = phrase.Of(ctx, refusedText)
 		}
 	}
+
 	if strings.TrimSpace(final) == "" {
 		return r.emptyAnswer(ctx, it)
 	}
@@ -97,19 +103,23 @@ func (r *run) finish(ctx context.Context, it *Iteration, m llm.Message, final st
 	if m.Content.Blocks == nil || m.Content.String() != final {
 		m.Content = llm.Text(final)
 	}
+
 	m.Role = llm.Assistant
 	if err := r.record(ctx, m); err != nil {
 		return done, err
 	}
+
 	r.res.Text = final
 	r.res.Stop = stop
 	r.transient = nil
 	r.res.Streamed = it.streamed && r.hooks.streaming
+
 	if !r.Whole && r.drain(ctx) {
 		r.closeSegment(ctx, true)
 		r.empty, r.lengths = 0, 0
 		return again, nil
 	}
+
 	r.closeSegment(ctx, false)
 	return done, nil
 }
@@ -120,6 +130,7 @@ func (r *run) emptyAnswer(ctx context.Context, it *Iteration) (next, error) {
 		r.closeSegment(ctx, true)
 		return again, nil
 	}
+
 	if r.empty == emptyRetries {
 		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(askAnswer)}}
 		resp, err := r.request(ctx, it, nil, "")
@@ -132,6 +143,7 @@ func (r *run) emptyAnswer(ctx context.Context, it *Iteration) (next, error) {
 			return r.finish(ctx, it, resp.Message, s, Completed)
 		}
 	}
+
 	it.streamed = false
 	return r.finish(ctx, it, llm.Message{}, phrase.Of(ctx, emptyText), EmptyFinal)
 }
@@ -143,12 +155,14 @@ func (r *run) cutCalls(ctx context.Context, it *Iteration, resp llm.Response) (n
 		resp.Message.ToolCalls = nil
 		return r.finish(ctx, it, llm.Message{}, phrase.Of(ctx, "The model tried to make a tool call that is longer than its output limit. Raise agents.defaults.maxTokens or ask for smaller steps."), ModelError)
 	}
+
 	r.log.WarnContext(ctx, "tool call cut off by the output limit, not run", "session", r.Call.SessionKey)
 	r.closeSegment(ctx, true)
 	r.transient = nil
 	if !resp.Message.Content.Blank() {
 		r.transient = append(r.transient, llm.Message{Role: llm.Assistant, Content: resp.Message.Content})
 	}
+
 	r.transient = append(r.transient, llm.Message{Role: llm.User, Content: llm.Text(askShorter)})
 	return again, nil
 }
@@ -170,6 +184,7 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 	if errors.Is(err, errTurnTime) {
 		return done, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.Round(time.Second).String())
 	}
+
 	r.closeSegment(ctx, false)
 	said := r.unfinished(it)
 	if ctx.Err() != nil {
@@ -177,10 +192,12 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 		it.Err = r.res.Err
 		return done, nil //nolint:nilerr // a stop is an ordinary end
 	}
+
 	r.res.Stop = ModelError
 	r.res.Err = err
 	it.Err = err
 	r.hooks.onError(ctx, it, err)
+
 	// A short placeholder keeps the history alternating; the raw error never enters it.
 	// It is marked, so that it is not taken for an answer.
 	if r.last().Role != llm.Assistant {
@@ -188,9 +205,11 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 			return done, rerr
 		}
 	}
+
 	if r.res.Text = said; r.hooks.streaming {
 		r.res.Text = "" // it was shown
 	}
+
 	if !r.Whole && r.drain(ctx) {
 		r.res.Err = nil
 		return again, nil
@@ -215,21 +234,25 @@ func (r *run) exhausted(ctx context.Context) error {
 		r.res.Stop = MaxIterations
 		return nil
 	}
+
 	it := &Iteration{Number: r.iteration + 1, run: r}
 	r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(askWrapUp)}}
 	final := ""
 	if resp, err := r.request(ctx, it, nil, ""); err == nil && len(resp.Message.ToolCalls) == 0 {
 		final = strings.TrimSpace(r.hooks.finalize(ctx, it, resp.Message.Content.String()))
 	}
+
 	r.transient = nil
 	if ctx.Err() != nil {
 		_, err := r.failed(ctx, it, ctx.Err())
 		return err
 	}
+
 	if final == "" {
 		it.streamed = false
 		final = phrase.Of(ctx, "I stopped after %d steps without finishing. Say \"continue\" to go on, or split the task into smaller parts.", r.Limits.Iterations)
 	}
+
 	r.drains = drainCycles // what arrives now waits for the next turn
 	_, err := r.finish(ctx, it, llm.Message{}, final, MaxIterations)
 	return err
@@ -246,6 +269,7 @@ func (r *run) overBudget(ctx context.Context, it *Iteration) (bool, error) {
 	case errors.Is(context.Cause(ctx), errTurnTime):
 		return true, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.String())
 	}
+
 	return false, nil
 }
 
@@ -253,13 +277,16 @@ func (r *run) stopBudget(ctx context.Context, it *Iteration, what, limit string)
 	r.drains = drainCycles
 	msg := phrase.Of(ctx, "I stopped because this turn's %s budget (%s) is used up. Say \"continue\" to go on with a new turn.", phrase.Of(ctx, what), limit)
 	it.streamed = false
+
 	if said := r.unfinished(it); said != "" {
 		r.delta(ctx, it, "\n\n"+msg)
 		msg = said + "\n\n" + msg
 	}
+
 	if err := r.answerOpenCalls("not run: the turn's budget is used up", func(m llm.Message) error { return r.record(ctx, m) }); err != nil {
 		return err
 	}
+
 	_, err := r.finish(ctx, it, llm.Message{}, msg, OverBudget)
 	return err
 }
@@ -271,9 +298,11 @@ func (r *run) answerOpenCalls(why string, keep func(llm.Message) error) error {
 	for ; i >= 0 && r.added[i].Role == llm.ToolRole; i-- {
 		answered[r.added[i].ToolCallID] = true
 	}
+
 	if i < 0 || r.added[i].Role != llm.Assistant {
 		return nil
 	}
+
 	for _, c := range r.added[i].ToolCalls {
 		if !answered[c.ID] {
 			if err := keep(llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Name: c.Name, IsError: true, Content: llm.Text("Error: " + why)}); err != nil {
@@ -281,6 +310,7 @@ func (r *run) answerOpenCalls(why string, keep func(llm.Message) error) error {
 			}
 		}
 	}
+
 	return nil
 }
 

@@ -22,6 +22,7 @@ func Fence(c llm.Content, callID, source string) llm.Content {
 	if c.Blocks == nil {
 		return llm.Text(opens + "\n" + bend(c.Text) + "\n" + closes)
 	}
+
 	blocks := []llm.Block{{Type: "text", Text: opens}}
 	for _, b := range c.Blocks {
 		b.Text = bend(b.Text)

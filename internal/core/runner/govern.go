@@ -24,9 +24,11 @@ func Estimate(m llm.Message) int {
 			n += text.Tokens(b.Text) + text.Tokens(string(b.Raw))
 		}
 	}
+
 	for _, c := range m.ToolCalls {
 		n += 8 + text.Tokens(c.Name) + text.Tokens(c.Arguments)
 	}
+
 	for _, t := range m.Thinking {
 		n += text.Tokens(string(t))
 	}
@@ -51,15 +53,18 @@ func (r *run) govern(tools *tool.Set, extra []llm.Message) ([]llm.Message, int) 
 	if len(r.transient)+len(extra) > 0 {
 		msgs = slices.Concat(msgs, extra, r.transient)
 	}
+
 	known := 0 // messages whose legality and size the caller vouches for
 	if r.Tokens > 0 {
 		known = len(r.Messages)
 	}
+
 	size := r.Tokens
 	if known == 0 || !continues(msgs, known) {
 		msgs = Legal(msgs)
 		known, size = 0, 0
 	}
+
 	head := r.HeadTokens
 	if head == 0 || tools != r.Tools {
 		head = EstimateHead(r.System, tools.Defs())
@@ -83,6 +88,7 @@ func (w *window) fit(msgs []llm.Message, head, size int, added []llm.Message) ([
 	if w.budget <= 0 || (total <= w.budget && len(w.compacted) == 0) {
 		return msgs, total
 	}
+
 	msgs, total = w.compact(msgs, total, added)
 	if total > w.budget {
 		w.state.Reset()
@@ -124,13 +130,16 @@ func (w *window) compact(msgs []llm.Message, total int, added []llm.Message) ([]
 			if m.Role != llm.ToolRole || len(m.Content.String()) < compactMinChars {
 				continue
 			}
+
 			known := w.compacted[m.ToolCallID]
 			if pass == 0 != known || (!known && (now() <= int(compactTarget*float64(w.budget)) || !ofThisTurn(m.ToolCallID))) {
 				continue
 			}
+
 			if !known {
 				w.state.Reset()
 			}
+
 			w.compacted[m.ToolCallID] = true
 			before := Estimate(*m)
 			m.Content = llm.Text("[" + m.Name + " result omitted to save space; if you need it, repeat the call with a narrower range]")
@@ -140,6 +149,7 @@ func (w *window) compact(msgs []llm.Message, total int, added []llm.Message) ([]
 			break
 		}
 	}
+
 	return out, now()
 }
 
@@ -156,12 +166,15 @@ func (w *window) snip(msgs []llm.Message, head int) []llm.Message {
 		used += n
 		start--
 	}
+
 	for start < len(msgs) && msgs[start].Role != llm.User {
 		start++
 	}
+
 	if start < len(msgs) {
 		return msgs[start:]
 	}
+
 	start = len(msgs) - 1
 	for start > 0 && msgs[start].Role != llm.User {
 		start--
@@ -182,21 +195,25 @@ func (w *window) squeeze(msgs []llm.Message, room int) []llm.Message {
 			m.Content = llm.Text("[" + m.Name + " result omitted: it does not fit the model's window]")
 		}
 	}
+
 	// Whole iterations in the middle go next; the user's question stays.
 	for over() > 0 {
 		i := slices.IndexFunc(out[1:], func(m llm.Message) bool { return m.Role == llm.Assistant && len(m.ToolCalls) > 0 }) + 1
 		if i == 0 {
 			break
 		}
+
 		j := i + 1
 		for j < len(out) && out[j].Role == llm.ToolRole {
 			j++
 		}
+
 		if j == len(out) {
 			break
 		}
 		out = slices.Delete(out, i, j)
 	}
+
 	if n := over(); n > 0 && out[0].Content.Blocks == nil {
 		runes := len([]rune(out[0].Content.Text))
 		keep := max(runes-4*n, 400)
@@ -238,6 +255,7 @@ func isLegal(msgs []llm.Message) bool {
 			open--
 			prev = m.Role
 			continue
+
 		case llm.User:
 			if prev == llm.User {
 				return false
@@ -249,14 +267,17 @@ func isLegal(msgs []llm.Message) bool {
 		default:
 			return false
 		}
+
 		if open > 0 {
 			return false
 		}
+
 		prev = m.Role
 		calls = m.ToolCalls
 		prevCalls = len(m.ToolCalls) > 0
 		open = len(calls)
 	}
+
 	return open == 0 && len(msgs) > 0 && prev != llm.Assistant
 }
 
@@ -273,20 +294,25 @@ func repair(msgs []llm.Message) []llm.Message {
 				out = appendAssistant(out, m)
 				continue
 			}
+
 			end := i + 1
 			for end < len(msgs) && msgs[end].Role == llm.ToolRole {
 				end++
 			}
+
 			if len(out) == 0 || (out[len(out)-1].Role == llm.Assistant) {
 				out = appendUser(out, llm.Message{Role: llm.User, Content: llm.Text(resumeText)})
 			}
+
 			out = appendCalls(out, m, msgs[i+1:end])
 			i = end - 1
 		}
 	}
+
 	for len(out) > 0 && out[len(out)-1].Role == llm.Assistant {
 		out = out[:len(out)-1]
 	}
+
 	if len(out) == 0 {
 		out = append(out, llm.Message{Role: llm.User, Content: llm.Text(resumeText)})
 	}
@@ -319,6 +345,7 @@ func appendAssistant(out []llm.Message, m llm.Message) []llm.Message {
 		out[n-1] = merged
 		return out
 	}
+
 	return append(out, m)
 }
 
@@ -338,13 +365,16 @@ func appendCalls(out []llm.Message, m llm.Message, results []llm.Message) []llm.
 				break
 			}
 		}
+
 		if n := seen[c.ID]; n > 0 || c.ID == "" {
 			c.ID = uniqueID(c.ID, i)
 		}
+
 		seen[c.ID]++
 		res.ToolCallID = c.ID
 		answers = append(answers, res)
 	}
+
 	m.ToolCalls = calls
 	return append(append(out, m), answers...)
 }
@@ -362,6 +392,7 @@ func joinContent(a, b llm.Content) llm.Content {
 		}
 		return llm.Text(a.Text + "\n\n" + b.Text)
 	}
+
 	blocks := func(c llm.Content) []llm.Block {
 		if c.Blocks != nil {
 			return c.Blocks

@@ -40,14 +40,17 @@ func (g *loopGuard) next(calls string) (refuse bool) {
 		if old.calls != calls {
 			continue
 		}
+
 		if s.results == "" {
 			s.results = old.results
 		}
+
 		if old.results != s.results {
 			break // something moved
 		}
 		g.count++
 	}
+
 	g.steps = append(g.steps[max(len(g.steps)-loopSteps+2, 0):], s)
 	return g.count >= loopRefuse
 }
@@ -120,11 +123,13 @@ func targetKey(input json.RawMessage) string {
 	if json.Unmarshal(input, &in) != nil {
 		return ""
 	}
+
 	for _, k := range []string{"path", "file_path", "target", "source", "destination", "working_dir"} {
 		if s, ok := in[k].(string); ok && s != "" {
 			return strings.TrimRight(s, "/\\")
 		}
 	}
+
 	if cmd, ok := in["command"].(string); ok {
 		for w := range strings.FieldsSeq(cmd) {
 			if strings.HasPrefix(w, "/") || strings.HasPrefix(w, "~") {
@@ -133,5 +138,6 @@ func targetKey(input json.RawMessage) string {
 		}
 		return cmd
 	}
+
 	return ""
 }

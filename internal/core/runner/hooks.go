@@ -135,6 +135,7 @@ func (l hookList) guard(ctx context.Context, point string, call func()) (panicke
 			l.log.WarnContext(ctx, "hook is slow", "hook", point, "dur_ms", took.Milliseconds())
 		}
 	}()
+
 	call()
 	return false
 }
@@ -229,9 +230,11 @@ func (l hookList) beforeTool(ctx context.Context, c tool.Call) (veto error) {
 		if h.BeforeTool == nil {
 			continue
 		}
+
 		if l.guard(ctx, "before_tool", func() { veto = h.BeforeTool(ctx, c) }) {
 			veto = errors.New("the check of this call failed")
 		}
+
 		if veto != nil {
 			return veto
 		}

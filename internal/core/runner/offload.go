@@ -45,9 +45,11 @@ func (r *run) offload(ctx context.Context, p prepared, c llm.Content) llm.Conten
 		}
 		body, ext = llm.Content{Blocks: c.Blocks}.String(), ".txt"
 	}
+
 	if len(body) <= limit || utf8.RuneCountInString(body) <= limit {
 		return c
 	}
+
 	if r.OffloadDir != "" {
 		// Providers use ids of calls again, so the result is part of the name.
 		sum := sha256.Sum256([]byte(body))
@@ -59,6 +61,7 @@ func (r *run) offload(ctx context.Context, p prepared, c llm.Content) llm.Conten
 		}
 		r.log.WarnContext(ctx, "keep long tool result", "tool", p.call.Name, "err", err)
 	}
+
 	return llm.Text(text.CutMiddle(body, limit))
 }
 
@@ -89,6 +92,7 @@ func PruneResults(dir string, now time.Time, says func(bucket string) ([]string,
 	if err != nil {
 		return ignoreMissing(err)
 	}
+
 	var errs []error
 	for i, b := range newestFirst(buckets) {
 		bucket := filepath.Join(dir, b.Name())
@@ -97,22 +101,27 @@ func PruneResults(dir string, now time.Time, says func(bucket string) ([]string,
 			errs = append(errs, ignoreMissing(err))
 			continue
 		}
+
 		old := surplus(files, now, i >= keepBuckets)
 		if len(old) == 0 {
 			continue
 		}
+
 		said, err := says(b.Name())
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
+
 		for _, name := range old {
 			if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, name) }) {
 				errs = append(errs, ignoreMissing(os.Remove(filepath.Join(bucket, name))))
 			}
 		}
+
 		_ = os.Remove(bucket) // if it is empty
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -128,6 +137,7 @@ func surplus(files []fs.DirEntry, now time.Time, all bool) (names []string) {
 			names = append(names, f.Name())
 		}
 	}
+
 	return names
 }
 

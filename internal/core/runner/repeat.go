@@ -35,24 +35,29 @@ func repeats(s []byte, rules []repeatRule) (piece, all int) {
 	if len(s) <= repeatProbe {
 		return 0, 0
 	}
+
 	probe := s[len(s)-repeatProbe:]
 	for end, tries := len(s)-1, 0; tries < repeatTries; tries++ {
 		at := bytes.LastIndex(s[:end], probe)
 		if at < 0 {
 			return 0, 0
 		}
+
 		piece, all = len(s)-repeatProbe-at, repeatProbe
 		for all < len(s) && all+piece < len(s) && s[len(s)-1-all] == s[len(s)-1-all-piece] {
 			all++
 		}
+
 		all += piece
 		for _, r := range rules {
 			if all >= r.bytes && all/piece >= r.times {
 				return piece, all
 			}
 		}
+
 		end = at + repeatProbe - 1
 	}
+
 	return 0, 0
 }
 
@@ -68,9 +73,11 @@ func (r *repeater) add(part string) bool {
 	if len(r.tail) > 2*repeatTail {
 		r.tail = slices.Delete(r.tail, 0, len(r.tail)-repeatTail)
 	}
+
 	if r.pending += len(part); r.pending < repeatEvery {
 		return false
 	}
+
 	r.pending = 0
 	piece, _ := repeats(r.tail, whileGrowing())
 	return piece > 0
@@ -89,13 +96,16 @@ func endRepeated(ctx context.Context, r *run, it *Iteration, said string) (next,
 	if piece, all := repeats([]byte(said), whenCut()); piece > 0 {
 		said = strings.TrimSpace(text.CutBytes(said, len(said)-all+piece))
 	}
+
 	r.fragments = ""
 	r.transient = nil
 	r.drains = drainCycles
+
 	if said == "" {
 		it.streamed = false
 		return r.finish(ctx, it, llm.Message{}, phrase.Of(ctx, repeatedEmpty), LoopDetected)
 	}
+
 	if it.streamed {
 		r.delta(ctx, it, "\n\n"+phrase.Of(ctx, repeatedText))
 	}

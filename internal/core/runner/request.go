@@ -24,6 +24,7 @@ func (r *run) request(ctx context.Context, it *Iteration, tools *tool.Set, choic
 			MaxTokens: r.MaxTokens, Temperature: r.Temperature, Effort: r.Effort, SessionKey: r.Call.SessionKey, TurnID: r.Call.TurnID, Source: r.Source, Estimate: estimate,
 			ToolDeltas: r.hooks.calls,
 		}
+
 		r.res.Requests++
 		resp, err := r.stream(ctx, it, req)
 		if err == nil {
@@ -35,10 +36,12 @@ func (r *run) request(ctx context.Context, it *Iteration, tools *tool.Set, choic
 			it.Usage = resp.Usage
 			return resp, nil
 		}
+
 		e, ok := errors.AsType[*llm.Error](err)
 		if !ok || e.Kind != llm.ContextLength {
 			return llm.Response{}, err
 		}
+
 		limit, again := r.window.shrink(e, estimate, r.MaxTokens)
 		r.res.ContextLimit = cmp.Or(limit, r.res.ContextLimit)
 		if !again {
@@ -55,14 +58,17 @@ func (w *window) shrink(e *llm.Error, estimate, maxTokens int) (limit int, again
 	if w.overflows++; w.overflows > overflowRetries {
 		return 0, false
 	}
+
 	was := w.budget
 	if was <= 0 || was > estimate {
 		was = estimate
 	}
+
 	w.budget = was / 2
 	if e.ContextLimit <= 0 {
 		return w.budget + maxTokens + safetyTokens, w.budget >= 128
 	}
+
 	if fit := InputBudget(Limits{ContextWindow: e.ContextLimit}, maxTokens); fit < was {
 		w.budget = max(fit*7/10, 128)
 	}
@@ -81,6 +87,7 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 		r.emit(ctx, it, &raw, &thought, visible, reasoning)
 	}
 	defer func() { it.said = text.StripThink(raw.String()) }()
+
 	for ev, err := range r.Model.Stream(ctx, req) {
 		if err != nil {
 			if cause := context.Cause(ctx); ctx.Err() != nil && cause != nil {
@@ -88,10 +95,12 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 			}
 			return llm.Response{}, err
 		}
+
 		piece := ev.Text
 		if ev.Kind == llm.Done && raw.Len() == 0 { // it came in one piece
 			piece = ev.Response.Message.Content.String()
 		}
+
 		if ev.Kind == llm.TextDelta || ev.Kind == llm.ReasoningDelta || ev.Kind == llm.Done {
 			if room := r.Limits.AnswerBytes - size; len(piece) > room {
 				if ev.Kind != llm.ReasoningDelta {
@@ -103,6 +112,7 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 			}
 			size += len(piece)
 		}
+
 		switch ev.Kind {
 		case llm.TextDelta:
 			feed(ev.Text)
@@ -121,25 +131,30 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 			raw.Reset()
 			thought.Reset()
 			it.glue, it.streamed = "", false
+
 		case llm.Done:
 			resp := *ev.Response
 			if raw.Len() == 0 { // a reply that came in one piece is shown all the same
 				feed(resp.Message.Content.String())
 			}
+
 			visible, reasoning := f.Close()
 			r.emit(ctx, it, &raw, &thought, visible, reasoning)
 			if resp.Finish == llm.FinishLength {
 				it.trail = trailingSpace(raw.String())
 			}
+
 			it.malformed = clean(&resp, thought.String())
 			it.Response = &resp
 			return resp, nil
 		}
+
 		if it.repeated {
 			r.log.WarnContext(ctx, "the model repeats itself, stopped", "session", r.Call.SessionKey, "bytes", raw.Len())
 			return llm.Response{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(text.StripThink(raw.String()))}, Finish: llm.FinishStop}, nil
 		}
 	}
+
 	return llm.Response{}, &llm.Error{Kind: llm.StreamTruncated, Message: "the model's answer ended early"}
 }
 
@@ -166,6 +181,7 @@ func (r *run) overlong(ctx context.Context, it *Iteration, said, thought string)
 	if !resp.Message.Content.Blank() {
 		note = "\n\n" + note
 	}
+
 	r.delta(ctx, it, note)
 	resp.Message.Content.Text += note
 	it.cut, it.Response = true, &resp
@@ -180,14 +196,17 @@ func (r *run) emit(ctx context.Context, it *Iteration, raw, thought *strings.Bui
 		thought.WriteString(reasoning)
 		r.hooks.reasoning(ctx, it, reasoning)
 	}
+
 	if visible == "" {
 		return
 	}
+
 	if r.fragments != "" && !it.streamed {
 		before, _, _ := strings.Cut(raw.String(), visible)
 		it.glue = r.trail + trailingSpace(before)
 		visible = it.glue + visible
 	}
+
 	r.delta(ctx, it, visible)
 }
 
@@ -207,12 +226,14 @@ func clean(resp *llm.Response, inline string) (malformed bool) {
 	if len(m.Thinking) > 0 && !m.HasReasoning {
 		m.HasReasoning = true
 	}
+
 	kept := m.ToolCalls[:0:0]
 	for _, c := range m.ToolCalls {
 		if c.Name != "" {
 			kept = append(kept, c)
 		}
 	}
+
 	malformed = len(kept) == 0 && len(m.ToolCalls) > 0
 	m.ToolCalls = kept
 	return malformed || (resp.Finish == llm.FinishToolCalls && len(kept) == 0 && m.Content.Blank())
@@ -248,13 +269,16 @@ func (r *run) drain(ctx context.Context) bool {
 	if r.Inject == nil || r.drains >= drainCycles || ctx.Err() != nil {
 		return false
 	}
+
 	in, outside := r.Inject(ctx, perDrain)
 	if len(in) == 0 {
 		return false
 	}
+
 	if outside {
 		r.tainted.Store(true)
 	}
+
 	r.drains++
 	r.res.Injected = true
 	r.added = append(r.added, in...)

@@ -212,6 +212,7 @@ func Run(ctx context.Context, spec Spec) (Result, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, spec.Limits.Time, errTurnTime)
 		defer cancel()
 	}
+
 	r.hooks.beforeRun(ctx)
 	err := r.loop(ctx)
 	r.closeSegment(ctx, false)
@@ -227,6 +228,7 @@ func newRun(spec *Spec) *run {
 			*v = d
 		}
 	}
+
 	def(&spec.Limits.Iterations, defaultIterations)
 	def(&spec.Limits.ToolResultChars, defaultResultChars)
 	def(&spec.Limits.AnswerBytes, defaultAnswerBytes)
@@ -312,6 +314,7 @@ func (r *run) iterate(ctx context.Context) (next, error) {
 	if stop, err := r.overBudget(ctx, it); stop || err != nil {
 		return done, err
 	}
+
 	r.hooks.beforeIteration(ctx, it)
 	resp, err := r.request(ctx, it, r.Tools, "")
 	step, err := r.answer(ctx, it, resp, err)

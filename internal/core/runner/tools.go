@@ -47,13 +47,16 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 		r.log.WarnContext(ctx, "a reply has too many tool calls; the rest is left out", "calls", replyCalls+left, "session", r.Call.SessionKey)
 		resp.Message.ToolCalls = resp.Message.ToolCalls[:replyCalls]
 	}
+
 	r.freshIDs(&resp.Message)
 	if resp.Message.Content.Blocks == nil {
 		resp.Message.Content.Text = strings.TrimSpace(resp.Message.Content.Text)
 	}
+
 	if err := r.record(ctx, r.withoutSecrets(resp.Message)); err != nil {
 		return done, err
 	}
+
 	it.Calls, it.said = resp.Message.ToolCalls, ""
 	r.hooks.beforeTools(ctx, it)
 
@@ -63,6 +66,7 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 		calls[i] = r.prepare(c)
 		polling = polling && calls[i].tool.Polling
 	}
+
 	r.calls.n += len(calls)
 	refuse := r.calls.loop.next(signature(it.Calls)) && !polling
 	if refuse {
@@ -71,6 +75,7 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 			calls[i].ready = &tool.Result{Content: llm.Text(refusedLoop), IsError: true, Code: tool.DeniedPolicy}
 		}
 	}
+
 	results, fatal, err := r.execute(ctx, it, calls)
 	if err != nil {
 		return done, err
@@ -78,9 +83,11 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 	if ctx.Err() != nil {
 		return r.failed(ctx, it, context.Cause(ctx))
 	}
+
 	if !refuse {
 		r.calls.loop.ran(resultSignature(results))
 	}
+
 	switch {
 	case fatal != nil:
 		return r.fatalTool(ctx, it, fatal)
@@ -89,18 +96,21 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 		msg := phrase.Of(ctx, "I stopped: I made the same call (%s) again and again and got the same result each time. Please tell me how to go on.", it.Calls[0].Name)
 		return r.finish(ctx, it, llm.Message{}, msg, LoopDetected)
 	}
+
 	for _, c := range calls {
 		if c.ready != nil && c.ready.EndTurn {
 			r.res.Stop = Completed
 			return done, nil
 		}
 	}
+
 	if !polling && !refuse && r.calls.loop.count >= loopWarn {
 		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(strings.TrimSpace(fmt.Sprintf(warnLoop, r.calls.loop.count)))}}
 	}
 	if left > 0 {
 		r.transient = append(r.transient, llm.Message{Role: llm.User, Content: llm.Text(fmt.Sprintf(tooManyCalls, replyCalls, left))})
 	}
+
 	r.drain(ctx)
 	return again, nil
 }
@@ -133,10 +143,12 @@ func (r *run) prepare(c llm.ToolCall) prepared {
 	p.req.Name = c.Name
 	p.req.Input = input
 	p.req.MaxChars = r.Limits.ToolResultChars
+
 	if bad != nil {
 		p.ready = bad
 		return p
 	}
+
 	p.tool, p.req.Name = t, t.Name // of which the model may know an older one
 	if key := lookupKey(c.Name, input); key != "" {
 		if r.calls.lookups[key]++; r.calls.lookups[key] > 2 {
@@ -168,14 +180,17 @@ func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (res
 				end++
 			}
 		}
+
 		if ctx.Err() != nil {
 			break // calls that never started are answered by recovery
 		}
+
 		if calls[start].tool.Run != nil && !calls[start].tool.ReadOnly && calls[start].ready == nil {
 			if err := r.Sync(ctx); err != nil {
 				return nil, nil, fmt.Errorf("sync before %s: %w", calls[start].call.Name, err)
 			}
 		}
+
 		ch := make(chan finished, end-start) // every worker can finish without a reader
 		for i := start; i < end; i++ {
 			go func() {
@@ -185,12 +200,14 @@ func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (res
 				f = r.runOne(ctx, i, &calls[i])
 			}()
 		}
+
 		for range end - start {
 			f := <-ch
 			m := r.normalise(ctx, calls[f.i], f.res)
 			if rerr := r.record(ctx, m); rerr != nil && err == nil {
 				err = rerr
 			}
+
 			msgs[f.i] = m
 			calls[f.i].ready = &f.res
 			if f.err != nil && fatal == nil {
@@ -198,11 +215,14 @@ func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (res
 			} else if f.res.IsError && r.FailOnToolError && fatal == nil {
 				fatal = errors.New(strings.TrimPrefix(text.Cut(f.res.Content.String(), 500), "Error: "))
 			}
+
 			r.event(it, calls[f.i], f)
 		}
+
 		if err != nil {
 			return nil, nil, err
 		}
+
 		start = end
 		if fatal != nil {
 			if err := r.skip(ctx, calls[start:], msgs[start:]); err != nil {
@@ -211,6 +231,7 @@ func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (res
 			break
 		}
 	}
+
 	// In memory the results stand in call order, whatever order they finished in.
 	if len(r.added)-first == len(msgs) {
 		copy(r.added[first:], msgs)
@@ -234,16 +255,19 @@ func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
 	if p.ready != nil {
 		return finished{i: i, res: *p.ready}
 	}
+
 	if veto := r.hooks.beforeTool(ctx, p.req); veto != nil {
 		res := tool.Fail(tool.DeniedApproval, "%v", veto)
 		r.hooks.afterTool(ctx, p.req, res, 0) // what was announced is also ended
 		return finished{i: i, res: res}
 	}
+
 	p.req.Tainted = p.req.Tainted || r.tainted.Load()
 	if no := r.begin(ctx, p); no != nil {
 		r.end(ctx, p, *no, 0)
 		return finished{i: i, res: *no}
 	}
+
 	start := time.Now()
 	res, err := tool.Execute(ctx, p.tool, p.req, r.log)
 	switch _, fatal := errors.AsType[*tool.FatalError](err); {
@@ -258,9 +282,11 @@ func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
 			err = nil // the model reads it
 		}
 	}
+
 	if res.Untrusted {
 		r.tainted.Store(true)
 	}
+
 	took := time.Since(start)
 	r.end(ctx, p, res, took)
 	return finished{i, res, err, took}
@@ -314,6 +340,7 @@ func receipt(p prepared, f finished, size int) bus.Receipt {
 	if args == nil { // it was refused before it had arguments
 		args = []byte(p.call.Arguments)
 	}
+
 	sum := sha256.Sum256(args)
 	rc := bus.Receipt{
 		CallID: p.call.ID, Name: p.call.Name, ArgsSHA256: hex.EncodeToString(sum[:]), Status: "ok",
@@ -335,6 +362,7 @@ func (r *run) withoutSecrets(m llm.Message) llm.Message {
 	if r.Redact == nil {
 		return m
 	}
+
 	m.Content = r.redact(m.Content)
 	for i, c := range m.ToolCalls {
 		if clean := r.Redact(c.Arguments); clean != c.Arguments {
@@ -353,6 +381,7 @@ func (r *run) redact(c llm.Content) llm.Content {
 	if c.Blocks == nil {
 		return llm.Text(r.Redact(c.Text))
 	}
+
 	blocks := slices.Clone(c.Blocks)
 	for i := range blocks {
 		blocks[i].Text = r.Redact(blocks[i].Text)
@@ -379,23 +408,28 @@ func (r *run) normalise(ctx context.Context, p prepared, res tool.Result) llm.Me
 	case !res.Whole:
 		m.Content = r.offload(ctx, p, res.Content)
 	}
+
 	if res.Untrusted {
 		m.Content = Fence(m.Content, p.call.ID, p.call.Name)
 	}
 	if res.Remark != "" {
 		m.Content = remarked(m.Content, "["+res.Remark+"]")
 	}
+
 	if res.IsError && m.Content.Blocks == nil {
 		suffix := tool.Hint
 		if res.MayHaveRun {
 			suffix = sideEffectOdd
 		}
+
 		if key := targetKey(p.req.Input); res.Code == tool.DeniedPolicy && key != "" {
 			if r.calls.boundary[key]++; r.calls.boundary[key] >= 3 {
 				suffix = "\n\n[This was refused three times. It is a hard boundary: stop trying and ask the user.]"
 			}
 		}
+
 		m.Content.Text += suffix
 	}
+
 	return m
 }

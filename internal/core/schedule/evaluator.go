@@ -39,10 +39,12 @@ func Evaluator(prompt func() string, model func(ctx context.Context) (m llm.Mode
 		if err != nil {
 			return false, err
 		}
+
 		tools, err := tool.NewSet(judgementTool())
 		if err != nil {
 			return false, err
 		}
+
 		cold := 0.0
 		resp, err := llm.Collect(ctx, m, llm.Request{
 			Model: name, System: prompt(), MaxTokens: evaluatorTokens, Temperature: &cold, Source: eventHeartbeat,
@@ -53,6 +55,7 @@ func Evaluator(prompt func() string, model func(ctx context.Context) (m llm.Mode
 		if err != nil {
 			return false, err
 		}
+
 		for _, c := range resp.Message.ToolCalls {
 			var in judgement
 			if _, raw, wrong := tools.Prepare(c.Name, c.Arguments); wrong == nil {
@@ -60,6 +63,7 @@ func Evaluator(prompt func() string, model func(ctx context.Context) (m llm.Mode
 				return in.Notify, err
 			}
 		}
+
 		return false, errors.New("the model gave no judgement")
 	}
 }

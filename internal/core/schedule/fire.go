@@ -59,10 +59,12 @@ func (rs *runs) start(ctx context.Context, work *sync.WaitGroup, j Job) {
 	id := inboundID(j.ID, j.State.Pending.OccurrenceMS)
 	r := &run{job: j.ID, over: make(chan struct{})}
 	rs.mu.Lock()
+
 	if rs.running[id] != nil {
 		rs.mu.Unlock()
 		return
 	}
+
 	rs.running[id] = r
 	delete(rs.handed, id) // it came back
 	rs.mu.Unlock()
@@ -93,6 +95,7 @@ func (rs *runs) runSystem(ctx context.Context, j Job) {
 		rs.complete(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: statusSkipped, err: "it is switched off"})
 		return
 	}
+
 	call, cancel := context.WithTimeout(ctx, rs.planner.timeout(&j))
 	defer cancel()
 	err := safely(func() error { return rs.o.System[i].Run(call) })
@@ -132,6 +135,7 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 		rs.complete(ctx, j.ID, p.OccurrenceMS, result{status: statusSkipped, err: skip})
 		return
 	}
+
 	if !p.Submitted {
 		rs.disown(ctx, j.ID, p)
 		if err := rs.submit(ctx, in); err != nil {
@@ -142,6 +146,7 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 			rs.notifier.notify(ctx, notice{j.ID, j.Payload.Route(), phrase.Later("The scheduled job %q could not be started: %v.", j.Name, err)})
 			return
 		}
+
 		if !rs.planner.guest() { // the mailbox of one does not outlive it
 			rs.store.change(ctx, j.ID, func(t *Job) {
 				if q := t.State.Pending; q != nil && q.OccurrenceMS == p.OccurrenceMS {
@@ -150,9 +155,11 @@ func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 			})
 		}
 	}
+
 	limit := rs.planner.timeout(&j)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
+
 	select {
 	case <-r.over:
 	case <-ctx.Done(): // the agent goes on; its result is taken in after the restart
@@ -182,6 +189,7 @@ func (rs *runs) submit(ctx context.Context, in bus.Inbound) (err error) {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+
 		call, cancel := context.WithTimeout(ctx, time.Minute)
 		err = rs.o.Submit(call, in)
 		cancel()
@@ -190,6 +198,7 @@ func (rs *runs) submit(ctx context.Context, in bus.Inbound) (err error) {
 		}
 		pause.Reset(submitPause << try)
 	}
+
 	return err
 }
 
@@ -206,16 +215,19 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 		in.SessionKey = heartbeatID
 		return in, rs.heartbeat.beat(ctx, &in, j.State.Last)
 	}
+
 	if in.Route.Channel == "" && rs.o.LastRoute != nil {
 		in.Route, _ = rs.o.LastRoute(ctx)
 	}
 	if in.Route.Channel == "" {
 		in.Route = noChat()
 	}
+
 	if in.Text = jobText(j, rs.o.Location) + j.State.Last.note(rs.o.Location); !j.Payload.Untrusted {
 		in.Text += j.Payload.Message
 		return in, ""
 	}
+
 	in.Quoted = []bus.Quote{{About: "what the job says; a turn that had words from outside before it wrote it", Text: j.Name + "\n\n" + j.Payload.Message}}
 	return in, ""
 }
@@ -236,12 +248,14 @@ func jobText(j *Job, loc *time.Location) string {
 	} else {
 		fmt.Fprintf(&b, "[Scheduled job %q is due", text.Label(j.Name, 80))
 	}
+
 	switch {
 	case p.Manual:
 		b.WriteString(": it was started by hand")
 	case p.LateMS > 0:
 		fmt.Fprintf(&b, ": it should have run at %s and is late", stamp(p.OccurrenceMS.Time(), loc))
 	}
+
 	b.WriteString(". Do now what it says and answer with what the user should read, in their language. If it is a reminder, remind them. " +
 		"Nobody is there to answer questions. Do not mention job ids, schedules or this note, and do not add another job.]\n\n")
 	return b.String()
@@ -256,6 +270,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 		s.Triggers.outcome(ctx, in, out)
 		return s.notifier.reroute(ctx, in, out)
 	}
+
 	id, occurrence, ok := parseInboundID(in.ID)
 	if !ok || in.Event != EventCron && in.Event != eventHeartbeat {
 		return out, true
@@ -263,12 +278,14 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	if !s.runs.ending(in.ID) {
 		return out, false // who took it over tells it
 	}
+
 	var j Job
 	if jobs, err := s.store.Read(ctx); err != nil {
 		s.Log.ErrorContext(ctx, "a job cannot be read after its run", "job", id, "err", err)
 	} else if i := slices.IndexFunc(jobs, func(j *Job) bool { return j.ID == id && j.broken == nil }); i >= 0 {
 		j = *jobs[i]
 	}
+
 	res := resultOf(out)
 	deliver := strings.TrimSpace(out.Text) != "" || len(out.Media) > 0
 	told := slices.IndexFunc(j.State.RunHistory, func(r Run) bool { return r.OccurrenceMS == occurrence })
@@ -280,16 +297,19 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	case j.ID != "" && !j.Payload.Deliver && (res.status == statusOK || res.refused):
 		deliver = false
 	}
+
 	if p := j.State.Pending; deliver && p != nil && p.OccurrenceMS == occurrence && p.LateMS > 0 {
 		out.Text = fmt.Sprintf("(This was due at %s; nothing was running then.)\n\n%s", stamp(occurrence.Time(), s.Location), out.Text)
 		out.Streamed = false
 	}
+
 	if deliver {
 		var lost string
 		if out, deliver, res.note, lost = s.notifier.place(ctx, in, out); lost != "" {
 			res.undelivered = &Undelivered{Text: out.Text, AtMS: msOf(s.Now()), Cause: lost}
 		}
 	}
+
 	res.silent = !deliver
 	s.runs.complete(ctx, id, occurrence, res)
 	return out, deliver
@@ -301,9 +321,11 @@ func resultOf(out bus.Outbound) result {
 	if t == nil {
 		return r
 	}
+
 	r.tokens = t.Usage.Prompt + t.Usage.Completion
 	r.usd = t.Usage.CostUSD
 	r.clean = t.Clean
+
 	switch {
 	case t.Error != "":
 		r.status, r.err = statusError, text.Label(t.Error, 500)
@@ -312,6 +334,7 @@ func resultOf(out bus.Outbound) result {
 		r.err = "a call was refused: " + text.Label(t.Refused, 500)
 		r.refused = true
 	}
+
 	return r
 }
 
@@ -329,6 +352,7 @@ func (rs *runs) complete(ctx context.Context, id string, occurrence MS, res resu
 			rs.o.Observer.Ended(res.status)
 		}
 	}
+
 	ctx = context.WithoutCancel(ctx)
 	err := rs.store.update(ctx, func(t *table) error {
 		say = nil
@@ -342,6 +366,7 @@ func (rs *runs) complete(ctx context.Context, id string, occurrence MS, res resu
 		rs.unsaved = append(rs.unsaved, end)
 		rs.mu.Unlock()
 	}
+
 	rs.mu.Lock()
 	if r := rs.running[inboundID(id, occurrence)]; r != nil {
 		select {
@@ -350,6 +375,7 @@ func (rs *runs) complete(ctx context.Context, id string, occurrence MS, res resu
 			close(r.over)
 		}
 	}
+
 	rs.mu.Unlock()
 	if say != nil {
 		rs.notifier.notify(ctx, *say)
@@ -379,6 +405,7 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 	if j == nil || j.broken != nil {
 		return nil, false
 	}
+
 	st := &j.State
 	p := st.Pending
 	again := p == nil || p.OccurrenceMS != occurrence // told twice, or too late
@@ -392,6 +419,7 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 		}
 		line.RunAtMS, line.DurationMS = st.RunHistory[i].RunAtMS, st.RunHistory[i].DurationMS
 	}
+
 	st.record(line)
 	if res.change != nil {
 		res.change(j)
@@ -399,9 +427,11 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 	if res.undelivered != nil {
 		j.State.Undelivered = res.undelivered
 	}
+
 	if again {
 		return nil, false
 	}
+
 	st.Pending, st.LastRunAtMS = nil, line.RunAtMS
 	switch {
 	case res.refused: // it has an answer, so it goes on
@@ -409,14 +439,17 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 			say = &notice{id, j.Payload.Route(), refusal("scheduled job", j.Name, res.err)}
 		}
 		st.ErrorsInRow, st.RefusalTold = 0, true
+
 	case res.status == statusError:
 		st.ErrorsInRow++
 	case res.status == statusOK:
 		st.ErrorsInRow, st.RefusalTold = 0, false
 	}
+
 	if res.status == statusOK || res.status == statusError {
 		st.Last = lastOf(line.RunAtMS, res)
 	}
+
 	if j.Schedule.Kind == kindAt && !p.Manual && p.OccurrenceMS == j.Schedule.AtMS { // else it got another time during the run
 		j.Enabled, st.NextRunAtMS = false, 0
 		if j.DeleteAfterRun && res.status == statusOK && st.Undelivered == nil {
@@ -425,9 +458,11 @@ func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (say *n
 		}
 		return say, true
 	}
+
 	if st.ErrorsInRow < rs.o.Limits.ErrorsInRow || j.Protected() {
 		return say, true
 	}
+
 	j.Enabled = false
 	st.NextRunAtMS = 0
 	t.defined = true
@@ -464,6 +499,7 @@ func (rs *runs) awaitEnd(ctx context.Context) {
 	rs.mu.Unlock()
 	limit := time.NewTimer(yieldWait)
 	defer limit.Stop()
+
 	for _, r := range going {
 		select {
 		case <-r.over:
@@ -481,16 +517,19 @@ func (rs *runs) handOver(in bus.Inbound, r *run) {
 	if !rs.planner.guest() {
 		return // it is in the queue
 	}
+
 	rs.mu.Lock()
 	ending := r.ending
 	if !ending {
 		rs.handed[in.ID] = true
 	}
+
 	rs.mu.Unlock()
 	if ending {
 		<-r.over
 		return
 	}
+
 	if rs.o.Guest.Leave != nil {
 		rs.o.Guest.Leave(in)
 	}
@@ -526,6 +565,7 @@ func (rs *runs) resume(ctx context.Context, work *sync.WaitGroup) {
 		rs.o.Log.ErrorContext(ctx, "runs that were going on are not taken up", "err", err)
 		return
 	}
+
 	for _, j := range jobs {
 		if j.State.Pending != nil && rs.planner.mine(j) {
 			rs.start(ctx, work, *j)

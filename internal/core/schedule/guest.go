@@ -56,15 +56,18 @@ func (s *Scheduler) own(ctx context.Context) (release func() error, err error) {
 	if s.mustYield(ctx) {
 		return nil, ErrYield
 	}
+
 	// Another process may just be asking who has the lock.
 	leave, err := store.WaitLock(ctx, s.State, ownerLock, time.Second)
 	if err != nil {
 		return nil, err
 	}
+
 	unmark, err := store.WaitLock(ctx, s.State, guestLock, time.Second)
 	if err != nil {
 		return nil, errors.Join(err, leave())
 	}
+
 	s.serving.Store(true)
 	return func() error {
 		s.serving.Store(false)
@@ -80,17 +83,21 @@ func (s *Scheduler) retryLock(ctx context.Context) (_ func() error, err error) {
 			err = errors.Join(err, unwant())
 		}
 	}()
+
 	tick, blocked := time.NewTicker(ownerStep), time.NewTimer(blockedAfter)
 	defer tick.Stop()
 	defer blocked.Stop()
+
 	for {
 		release, err := s.State.Lock(ctx, ownerLock)
 		if _, held := errors.AsType[*store.LockedError](err); !held {
 			return release, err
 		}
+
 		if unwant == nil {
 			unwant, _ = s.State.Lock(ctx, wantedLock) // tried again; others may be waiting too
 		}
+
 		select {
 		case <-tick.C:
 		case <-blocked.C:

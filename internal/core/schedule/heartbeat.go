@@ -62,6 +62,7 @@ func (h *heartbeat) beat(ctx context.Context, in *bus.Inbound, last *Last) (skip
 	if a := h.o.Heartbeat.Active; a.set && !a.Contains(now) {
 		return "outside of its active hours"
 	}
+
 	tasks, err := h.activeTasks()
 	switch {
 	case err != nil:
@@ -69,12 +70,14 @@ func (h *heartbeat) beat(ctx context.Context, in *bus.Inbound, last *Last) (skip
 	case tasks == "":
 		return "there are no active tasks"
 	}
+
 	in.Route = noChat() // what there is to tell waits for the first chat
 	if h.o.LastRoute != nil {
 		if route, ok := h.o.LastRoute(ctx); ok {
 			in.Route = route
 		}
 	}
+
 	in.Text = "[Regular look at the list of active tasks. Work on them now. Your answer is shown to the user as it is, if it matters to them: " +
 		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + allClear + "]\n\n" + last.note(h.o.Location)
 	if h.o.Foreign != nil && h.o.Foreign(filepath.Join(h.o.Workspace, heartbeatFile)) {
@@ -91,6 +94,7 @@ func (h *heartbeat) activeTasks() (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 
 	data, err := tree.ReadHead(heartbeatFile, heartbeatMax)
@@ -109,6 +113,7 @@ func activeTasks(doc string) string {
 	for line := range strings.Lines(doc) {
 		headed = headed || activeHeading(strings.TrimSpace(line))
 	}
+
 	var keep []string
 	active, work := !headed, false
 	for line := range strings.Lines(doc) {
@@ -121,9 +126,11 @@ func activeTasks(doc string) string {
 		if !active {
 			continue
 		}
+
 		keep = append(keep, line)
 		work = work || text != "" && !strings.HasPrefix(text, "#")
 	}
+
 	if !work {
 		return ""
 	}
@@ -160,12 +167,14 @@ func (h *heartbeat) worthTelling(ctx context.Context, j *Job, in bus.Inbound, ou
 		res.note = "nothing to tell"
 		return false
 	}
+
 	sum := sha256.Sum256([]byte(answer))
 	hash := hex.EncodeToString(sum[:8])
 	if j.State.Notified == hash && h.o.Now().Sub(j.State.NotifiedAtMS.Time()) < h.o.Heartbeat.Dedupe {
 		res.note = "the same was told before"
 		return false
 	}
+
 	notify := true
 	failures := 0
 	if h.o.Heartbeat.Judge != nil {
@@ -173,6 +182,7 @@ func (h *heartbeat) worthTelling(ctx context.Context, j *Job, in bus.Inbound, ou
 		var err error
 		notify, err = h.o.Heartbeat.Judge(call, in.Text, answer)
 		cancel()
+
 		if err != nil {
 			failures = j.State.JudgeErrors + 1
 			h.o.Log.WarnContext(ctx, "cannot judge whether to notify of a heartbeat", "in_a_row", failures, "err", err)
@@ -182,6 +192,7 @@ func (h *heartbeat) worthTelling(ctx context.Context, j *Job, in bus.Inbound, ou
 			res.note = "judged not to matter"
 		}
 	}
+
 	now := msOf(h.o.Now())
 	res.change = func(j *Job) {
 		j.State.JudgeErrors = failures

@@ -51,10 +51,12 @@ func (m *MS) UnmarshalJSON(b []byte) error {
 		*m = 0
 		return nil
 	}
+
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || f != f || f > 1<<53 || f < -1<<53 {
 		return fmt.Errorf("%s is not a time in milliseconds", b)
 	}
+
 	*m = MS(f)
 	return nil
 }
@@ -227,6 +229,7 @@ func (l *Last) note(loc *time.Location) string {
 	if l == nil {
 		return ""
 	}
+
 	head := fmt.Sprintf("[The last run, %s, ended with: %s.", stamp(l.AtMS.Time(), loc), l.Status)
 	switch {
 	case l.Text != "":
@@ -257,10 +260,12 @@ func parseInboundID(id string) (job string, occurrence MS, ok bool) {
 	if !ok {
 		return "", 0, false
 	}
+
 	i := strings.LastIndexByte(rest, ':')
 	if i < 1 {
 		return "", 0, false
 	}
+
 	n, err := strconv.ParseInt(rest[i+1:], 10, 64)
 	return rest[:i], MS(n), err == nil
 }
@@ -305,6 +310,7 @@ func readObject(data []byte, v any) (extra, error) {
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, err
 	}
+
 	t := reflect.TypeOf(v).Elem()
 	known := map[string]json.RawMessage{}
 	for field := range t.Fields() {
@@ -312,6 +318,7 @@ func readObject(data []byte, v any) (extra, error) {
 		if name == "" {
 			continue
 		}
+
 		for _, key := range []string{name, snake(name)} {
 			raw, ok := all[key]
 			if _, done := known[name]; ok && !done {
@@ -320,6 +327,7 @@ func readObject(data []byte, v any) (extra, error) {
 			delete(all, key)
 		}
 	}
+
 	clean, err := json.Marshal(known)
 	if err == nil {
 		err = json.Unmarshal(clean, v)
@@ -347,6 +355,7 @@ func writeObject(v any, more extra) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
+
 	out := bytes.TrimSuffix(bytes.TrimSpace(b.Bytes()), []byte{'}'})
 	for _, k := range slices.Sorted(maps.Keys(more)) {
 		name, err := json.Marshal(k)
@@ -358,6 +367,7 @@ func writeObject(v any, more extra) ([]byte, error) {
 		}
 		out = append(append(append(out, name...), ':'), more[k]...)
 	}
+
 	return append(out, '}'), nil
 }
 

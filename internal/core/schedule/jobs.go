@@ -55,6 +55,7 @@ func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 	if err != nil {
 		return Added{}, err
 	}
+
 	added := Added{Job: *j}
 	err = s.store.update(ctx, func(t *table) error {
 		chat := 0
@@ -65,18 +66,21 @@ func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 			if !o.Payload.Route().SameChat(d.Route) {
 				continue
 			}
+
 			chat++
 			if o.Enabled && o.Payload.Scope == d.Scope && o.Schedule.key() == j.Schedule.key() && strings.TrimSpace(o.Payload.Message) == j.Payload.Message {
 				added.Job, added.Same = *o, true
 				return nil
 			}
 		}
+
 		if len(t.Jobs) >= s.Limits.Jobs {
 			return fmt.Errorf("there are %d jobs already, which is the limit; remove some first", len(t.Jobs))
 		}
 		if d.Scope != "" && chat >= s.Limits.JobsPerChat {
 			return fmt.Errorf("this chat has %d jobs already, which is the limit; remove some first", chat)
 		}
+
 		t.Jobs = append(t.Jobs, j)
 		t.defined = true
 		return nil
@@ -84,6 +88,7 @@ func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 	if err != nil {
 		return Added{}, err
 	}
+
 	s.poke()
 	s.foresee(ctx, j, &added, 3)
 	return added, nil
@@ -121,20 +126,25 @@ func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 	if n := len([]rune(d.Message)); n > maxMessage {
 		return nil, fmt.Errorf("the message has %d characters, at most %d are possible", n, maxMessage)
 	}
+
 	d.Timing = s.planner.placed(d.Timing)
 	if err := s.planner.checkTiming(d.Timing, now, d.Shortest); err != nil {
 		return nil, err
 	}
+
 	if d.Timing.Kind == kindAt && d.Timing.AtMS.Time().Before(now) {
 		d.Timing.AtMS = msOf(now)
 	}
+
 	if err := checkCatchUp(d.CatchUp); err != nil {
 		return nil, err
 	}
+
 	name := text.Label(d.Name, 120)
 	if name == "" {
 		name = text.Label(d.Message, 30)
 	}
+
 	j := &Job{
 		ID: newID(), Name: name, Enabled: true, Schedule: d.Timing, CreatedAtMS: msOf(now), UpdatedAtMS: msOf(now),
 		DeleteAfterRun: d.Timing.Kind == kindAt && !d.Keep, CatchUp: d.CatchUp, TimeoutS: int(d.Timeout.Seconds()),
@@ -143,6 +153,7 @@ func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 			ThreadID: d.Route.ThreadID, Scope: d.Scope, Untrusted: d.Untrusted,
 		},
 	}
+
 	s.planner.plan(j, now)
 	return j, nil
 }
@@ -160,12 +171,14 @@ func (s *Scheduler) List(ctx context.Context) ([]Job, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	now := s.Now()
 	for _, j := range all {
 		if j.broken == nil {
 			s.planner.plan(j, now)
 		}
 	}
+
 	slices.SortStableFunc(all, func(a, b *Job) int {
 		x, y := a.State.NextRunAtMS, b.State.NextRunAtMS
 		switch {
@@ -176,8 +189,10 @@ func (s *Scheduler) List(ctx context.Context) ([]Job, error) {
 		case y == 0 || x < y:
 			return -1
 		}
+
 		return 1
 	})
+
 	out := make([]Job, 0, len(all))
 	for _, j := range all {
 		out = append(out, *j)
@@ -208,9 +223,11 @@ func (s *Scheduler) edit(ctx context.Context, id string, fn func(t *table, j *Jo
 		case j.broken == nil && j.Protected():
 			return ErrProtected
 		}
+
 		if err := fn(t, j); err != nil {
 			return err
 		}
+
 		t.defined = true
 		j.UpdatedAtMS = msOf(s.Now())
 		out = *j
@@ -236,6 +253,7 @@ func (s *Scheduler) Enable(ctx context.Context, id string, on bool) (Job, error)
 		if j.broken != nil {
 			return errors.New(j.Broken())
 		}
+
 		now := s.Now()
 		if on {
 			if err := s.planner.checkTiming(j.Schedule, now, time.Nanosecond); err != nil {
@@ -246,6 +264,7 @@ func (s *Scheduler) Enable(ctx context.Context, id string, on bool) (Job, error)
 				j.State.LastOccurrence = 0
 			}
 		}
+
 		j.Enabled, j.State.NextRunAtMS = on, 0 // what fell into the pause was not missed
 		s.planner.plan(j, now)
 		return nil
@@ -269,6 +288,7 @@ func (s *Scheduler) Update(ctx context.Context, id string, c Change) (Job, error
 		if j.broken != nil {
 			return errors.New(j.Broken())
 		}
+
 		now := s.Now()
 		if c.Timing != nil {
 			t := s.planner.placed(*c.Timing)
@@ -279,6 +299,7 @@ func (s *Scheduler) Update(ctx context.Context, id string, c Change) (Job, error
 			j.Schedule, j.State.NextRunAtMS = t, 0
 			j.DeleteAfterRun = j.DeleteAfterRun && t.Kind == kindAt
 		}
+
 		if c.Message != nil {
 			text := strings.TrimSpace(*c.Message)
 			if text == "" || len([]rune(text)) > maxMessage {
@@ -286,27 +307,33 @@ func (s *Scheduler) Update(ctx context.Context, id string, c Change) (Job, error
 			}
 			j.Payload.Message = text
 		}
+
 		if c.Name != nil {
 			j.Name = text.Label(*c.Name, 120)
 		}
+
 		if c.Route != nil {
 			j.Payload.Channel = Opt(c.Route.Channel)
 			j.Payload.To = Opt(c.Route.ChatID)
 			j.Payload.ThreadID = c.Route.ThreadID
 			j.Payload.OriginChannel, j.Payload.OriginChatID = "", ""
 		}
+
 		if c.Silent != nil {
 			j.Payload.Deliver = !*c.Silent
 		}
+
 		if c.CatchUp != nil {
 			if err := checkCatchUp(*c.CatchUp); err != nil {
 				return err
 			}
 			j.CatchUp = *c.CatchUp
 		}
+
 		if c.Timeout != nil {
 			j.TimeoutS = int(c.Timeout.Seconds())
 		}
+
 		s.planner.plan(j, now)
 		return nil
 	})
@@ -328,6 +355,7 @@ func (s *Scheduler) RunNow(ctx context.Context, id string, force bool) (Job, err
 		case j.State.Pending != nil:
 			return errors.New("the job is running already")
 		}
+
 		j.State.RunRequested, t.changed = msOf(s.Now()), true
 		out = *j
 		return nil

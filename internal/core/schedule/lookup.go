@@ -26,6 +26,7 @@ func FindJob(all []Job, id string) (Job, error) {
 			found = append(found, *job)
 		}
 	}
+
 	switch len(found) {
 	case 1:
 		return found[0], nil
@@ -55,6 +56,7 @@ func AwaitRun(ctx context.Context, s *Scheduler, id string, before Run) (Run, er
 		if r := LastRun(&now); r.RunAtMS != before.RunAtMS && now.State.Pending == nil {
 			return r, nil
 		}
+
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -68,11 +70,13 @@ func ParseInterval(s string) (time.Duration, error) {
 	if n, err := strconv.ParseFloat(s, 64); err == nil && n > 0 && n < 1e10 {
 		return time.Duration(n * float64(time.Second)), nil
 	}
+
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100000 {
 			return time.Duration(n) * 24 * time.Hour, nil
 		}
 	}
+
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
 		return 0, fmt.Errorf("%q is not an interval; use seconds, or a length such as 20m, 2h, 1d", s)

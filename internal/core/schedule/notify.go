@@ -47,10 +47,12 @@ func (nt *notifier) place(ctx context.Context, in bus.Inbound, out bus.Outbound)
 	if nt.o.Deliverable == nil {
 		return out, true, "", ""
 	}
+
 	err := nt.o.Deliverable(out.Route)
 	if err == nil {
 		return out, true, "", ""
 	}
+
 	// What belongs to another person is not for the owner's eyes.
 	if nt.o.LastRoute != nil && in.Scope == "" {
 		if last, ok := nt.o.LastRoute(ctx); ok && nt.o.Deliverable(last) == nil {
@@ -64,6 +66,7 @@ func (nt *notifier) place(ctx context.Context, in bus.Inbound, out bus.Outbound)
 			return out, true, note, ""
 		}
 	}
+
 	return out, false, "not delivered yet: " + err.Error(), err.Error()
 }
 
@@ -79,10 +82,12 @@ func (nt *notifier) notify(ctx context.Context, n notice) {
 			return
 		}
 	}
+
 	text := n.text.String()
 	if nt.o.Language != nil {
 		text = n.text.In(nt.o.Language(n.route.Channel))
 	}
+
 	out := bus.Outbound{Kind: bus.Message, Route: n.route, Text: text, Plain: true}
 	out, deliver, _, lost := nt.place(ctx, bus.Inbound{}, out)
 	if deliver {
@@ -92,6 +97,7 @@ func (nt *notifier) notify(ctx context.Context, n notice) {
 			ctx = context.WithoutCancel(ctx)
 		}
 	}
+
 	nt.o.Log.WarnContext(ctx, "a notice about a job cannot be delivered now", "job", n.job, "text", n.text, "err", lost)
 	nt.store.change(ctx, n.job, func(j *Job) {
 		j.State.Undelivered = &Undelivered{Text: text, AtMS: msOf(nt.o.Now()), Cause: lost}
@@ -111,6 +117,7 @@ func (nt *notifier) retryUndelivered(ctx context.Context, jobs []*Job) (waiting 
 		if u == nil || !nt.planner.mine(j) {
 			continue
 		}
+
 		waiting = true
 		out := bus.Outbound{
 			ID: fmt.Sprintf("undelivered:%s:%d", j.ID, u.AtMS), Kind: bus.Message, Route: j.Payload.Route(), Text: u.Text,
@@ -118,15 +125,18 @@ func (nt *notifier) retryUndelivered(ctx context.Context, jobs []*Job) (waiting 
 		if out.Route.Channel == "" {
 			out.Route = noChat()
 		}
+
 		out, deliver, note, _ := nt.place(ctx, bus.Inbound{Scope: j.Payload.Scope}, out)
 		if !deliver || nt.o.Notify(ctx, out) != nil {
 			continue
 		}
+
 		err := nt.store.update(ctx, func(t *table) error {
 			cur := t.find(j.ID)
 			if cur == nil || cur.State.Undelivered == nil || cur.State.Undelivered.AtMS != u.AtMS {
 				return nil
 			}
+
 			cur.State.Undelivered, t.changed = nil, true
 			if n := len(cur.State.RunHistory); n > 0 {
 				cur.State.RunHistory[n-1].Note = "delivered later; " + note

@@ -23,6 +23,7 @@ func (p *planner) byTime(t *table, now time.Time) []*Job {
 		if !p.mine(j) {
 			continue
 		}
+
 		before := j.State.NextRunAtMS
 		p.plan(j, now)
 		if j.State.NextRunAtMS != before {
@@ -32,6 +33,7 @@ func (p *planner) byTime(t *table, now time.Time) []*Job {
 			due = append(due, j)
 		}
 	}
+
 	slices.SortStableFunc(due, func(a, b *Job) int { return a.State.NextRunAtMS.Time().Compare(b.State.NextRunAtMS.Time()) })
 	return due
 }
@@ -57,6 +59,7 @@ func (p *planner) plan(j *Job, now time.Time) {
 		st.NextRunAtMS = 0
 		return
 	}
+
 	key := j.Schedule.key()
 	same := st.NextFor == key || st.NextFor == ""
 	if j.Schedule.Kind == kindAt {
@@ -66,20 +69,24 @@ func (p *planner) plan(j *Job, now time.Time) {
 		}
 		return
 	}
+
 	if same && st.NextRunAtMS != 0 && !st.NextRunAtMS.Time().After(now) {
 		st.NextFor = key
 		return
 	}
+
 	from := now
 	// Not what was taken already, if the clock was corrected by a little. After
 	// more than that the job would stand still until the clock has caught up.
 	if taken := st.LastOccurrence.Time(); taken.After(now) && taken.Sub(now) <= min(clockSlack, j.Schedule.period(taken, p.o.Location)/2) {
 		from = taken
 	}
+
 	next, err := j.Schedule.following(from, j.CreatedAtMS.Time(), p.o.Limits.Host)
 	if err == nil && j.Schedule.Kind == kindCron && same && st.NextRunAtMS.Time().After(now) && st.NextRunAtMS.Time().Before(next) {
 		return // put off, because it fell into quiet hours
 	}
+
 	st.NextFor, st.NextRunAtMS = key, msOf(next)
 	if err != nil {
 		st.NextRunAtMS = 0
@@ -98,12 +105,14 @@ func (p *planner) claim(t *table, j *Job, now time.Time) (began bool, say []noti
 	if manual {
 		occurrence, st.RunRequested = msOf(now), 0
 	}
+
 	if st.Pending != nil {
 		if !manual {
 			p.pass(j, occurrence, now, statusSkipped, "the run before was still going on")
 		}
 		return false, nil
 	}
+
 	late := now.Sub(occurrence.Time())
 	if !manual {
 		if p.o.Limits.Quiet.Contains(now.In(p.o.Location)) && j.Schedule.Kind != kindAt {
@@ -119,10 +128,12 @@ func (p *planner) claim(t *table, j *Job, now time.Time) (began bool, say []noti
 			}
 		}
 	}
+
 	st.Pending = &Pending{OccurrenceMS: occurrence, BeganMS: msOf(now), Manual: manual, Guest: p.guest()}
 	if late > lateAfter {
 		st.Pending.LateMS = MS(late.Milliseconds())
 	}
+
 	st.LastOccurrence = occurrence
 	p.advance(j, max(occurrence, msOf(now)))
 	return true, nil
@@ -172,6 +183,7 @@ func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, s
 	if j.Protected() {
 		policy = catchUpOnce
 	}
+
 	window := p.o.Limits.AtWindow
 	switch j.Schedule.Kind {
 	case kindEvery:
@@ -185,14 +197,17 @@ func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, s
 			window = late
 		}
 	}
+
 	if policy == catchUpOnce && late <= window {
 		return true, nil
 	}
+
 	why := phrase.Later("it was due at %s and nothing was running; noticed %s later", stamp(occurrence.Time(), p.o.Location), roughly(late))
 	p.pass(j, occurrence, now, StatusMissed, why.String())
 	if j.Schedule.Kind == kindAt {
 		j.Enabled, j.State.NextRunAtMS = false, 0
 	}
+
 	if policy == catchUpTell || j.Schedule.Kind == kindAt {
 		say = &notice{job: j.ID, route: j.Payload.Route(), text: phrase.Later("I missed the scheduled job %q: %s.", j.Name, why)}
 		if j.Schedule.Kind == kindAt && j.Payload.Message != "" {
@@ -252,9 +267,11 @@ func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) e
 	if err := t.check(p.o.Limits.Host); err != nil {
 		return err
 	}
+
 	if shortest == 0 {
 		shortest = p.o.Limits.MinInterval
 	}
+
 	switch t.Kind {
 	case kindAt:
 		if at := t.AtMS.Time(); now.Sub(at) > grace {
@@ -271,6 +288,7 @@ func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) e
 			return fmt.Errorf("cron expression %q never happens again", t.Expr)
 		}
 	}
+
 	if d := t.shortest(now, p.o.Limits.Host); d > 0 && d < shortest {
 		return fmt.Errorf("it would run every %s; the shortest interval is %s", length(d), length(shortest))
 	}

@@ -34,10 +34,12 @@ func (s *Scheduler) Unimported(ctx context.Context) (jobs []Unimported, state st
 	if err != nil || c == nil {
 		return nil, "", err
 	}
+
 	have, err := s.store.Read(ctx)
 	if err != nil {
 		return nil, "", err
 	}
+
 	ours := table{Jobs: have}
 	for _, j := range c.others(&ours) {
 		if j.broken != nil {
@@ -46,6 +48,7 @@ func (s *Scheduler) Unimported(ctx context.Context) (jobs []Unimported, state st
 		}
 		jobs = append(jobs, Unimported{Job: *j, Changed: ours.find(j.ID) != nil})
 	}
+
 	return jobs, c.sum, err
 }
 
@@ -61,10 +64,12 @@ func (s *Scheduler) Import(ctx context.Context, state string) (n int, err error)
 		if c == nil || c.sum != state {
 			return errors.New("the jobs in the workspace were changed meanwhile; look again")
 		}
+
 		for _, j := range c.others(t) {
 			if j.broken != nil {
 				continue
 			}
+
 			switch old := t.find(j.ID); {
 			case old == nil:
 				t.Jobs = append(t.Jobs, j)
@@ -73,14 +78,17 @@ func (s *Scheduler) Import(ctx context.Context, state string) (n int, err error)
 			default:
 				old.define(j)
 			}
+
 			n++
 		}
+
 		t.defined = true
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
+
 	s.poke()
 	return n, s.store.tookActions(ctx, c.actions) // after the jobs: else a crash between would lose them
 }
@@ -102,11 +110,13 @@ func (s *jobStore) readCopy(ctx context.Context) (*jobCopy, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer tree.Close() //nolint:errcheck // only read from
 	data, err := tree.ReadFile(oldJobs, maxOldFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+
 	actions, err := tree.ReadFile(oldActions, maxOldFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -121,6 +131,7 @@ func (s *jobStore) readCopy(ctx context.Context) (*jobCopy, error) {
 			return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(s.workspace, filepath.FromSlash(oldJobs)), err)
 		}
 	}
+
 	if c.last.Actions != hashOf(actions) {
 		for line := range bytes.Lines(actions) {
 			_ = c.jobs.act(line) // what cannot be read is not shown
@@ -187,6 +198,7 @@ func Written(workspace string) (last time.Time) {
 	if err != nil {
 		return last
 	}
+
 	defer tree.Close() //nolint:errcheck // only looked at
 	for _, name := range []string{oldJobs, oldActions} {
 		if info, err := tree.Lstat(name); err == nil && info.Mode().IsRegular() && info.ModTime().After(last) {
@@ -229,6 +241,7 @@ func (s *jobStore) mirror(ctx context.Context, t *table) error {
 	if s.workspace == "" {
 		return nil
 	}
+
 	shown := &table{Version: t.Version, Jobs: t.own(), extra: t.extra}
 	for i, j := range shown.Jobs {
 		if j.State.Last != nil {
@@ -237,21 +250,25 @@ func (s *jobStore) mirror(ctx context.Context, t *table) error {
 			shown.Jobs[i] = &plain
 		}
 	}
+
 	data, err := shown.encode()
 	if err != nil {
 		return err
 	}
+
 	switch err := s.writeMirror(ctx, t, data); {
 	case errors.Is(err, errForeign):
 		if !s.warned {
 			s.log.WarnContext(ctx, "another program changed the jobs in the workspace; they are not used, and the copy is not written until they are imported, see: nanobot migrate", "file", oldJobs)
 		}
 		s.warned = true
+
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		s.log.WarnContext(ctx, "the copy of the jobs in the workspace was not written", "err", err)
 	default:
 		s.warned = false
 	}
+
 	return nil
 }
 
@@ -262,6 +279,7 @@ func (s *jobStore) writeMirror(ctx context.Context, t *table, data []byte) error
 	if err != nil {
 		return err
 	}
+
 	defer tree.Close() //nolint:errcheck // nothing is pending
 
 	var old []byte
@@ -275,6 +293,7 @@ func (s *jobStore) writeMirror(ctx context.Context, t *table, data []byte) error
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
+
 	switch {
 	case f != nil && bytes.Equal(old, data):
 		return nil
@@ -313,10 +332,12 @@ func (s *jobStore) isForeign(ctx context.Context, t *table, data []byte) bool {
 	if slices.ContainsFunc(last.Last, func(c copyOf) bool { return c.Sum == hashOf(data) }) {
 		return false
 	}
+
 	theirs, err := decodeTable(data)
 	if err != nil {
 		return len(bytes.TrimSpace(data)) > 0
 	}
+
 	c := &jobCopy{jobs: theirs, last: last}
 	return len(c.others(t)) > 0
 }
@@ -330,6 +351,7 @@ func (s *jobStore) lastCopies(ctx context.Context) (c copies) {
 	if json.Unmarshal(data, &c) == nil {
 		return c
 	}
+
 	for sum := range strings.FieldsSeq(string(data)) {
 		c.Last = append(c.Last, copyOf{Sum: sum})
 	}
@@ -345,6 +367,7 @@ func (s *jobStore) mirrored(ctx context.Context, data []byte) error {
 			now.Jobs[j.ID] = j.definition()
 		}
 	}
+
 	c := s.lastCopies(ctx)
 	c.Last = append([]copyOf{now}, c.Last...)
 	c.Last = c.Last[:min(len(c.Last), 2)]

@@ -56,14 +56,17 @@ func (s *Scheduler) TakeOver(ctx context.Context, elsewhere string) (Imported, e
 	if !s.store.empty(ctx) {
 		return Imported{}, nil
 	}
+
 	x := &takeover{s: s}
 	var err error
 	if x.tree, err = diskio.OpenTree(s.Workspace); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return x.Imported, err
 	}
+
 	if x.tree != nil {
 		defer x.tree.Close() //nolint:errcheck // only read from
 	}
+
 	switch jobs, actions := x.read(oldJobs), x.read(oldActions); {
 	case jobs != nil || actions != nil:
 		err = x.jobs(ctx, jobs, x.read(oldGoodCopy), actions)
@@ -72,6 +75,7 @@ func (s *Scheduler) TakeOver(ctx context.Context, elsewhere string) (Imported, e
 	default:
 		err = nil
 	}
+
 	if err != nil {
 		return x.Imported, err
 	}
@@ -83,6 +87,7 @@ func (x *takeover) read(name string) []byte {
 	if x.tree == nil {
 		return nil
 	}
+
 	data, err := x.tree.ReadFile(name, maxOldFile)
 	switch {
 	case err == nil && x.foreign(name):
@@ -92,6 +97,7 @@ func (x *takeover) read(name string) []byte {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		x.left(err)
 	}
+
 	return data
 }
 
@@ -122,11 +128,13 @@ func (x *takeover) jobs(ctx context.Context, data, good, actions []byte) error {
 			return err
 		}
 	}
+
 	if data != nil {
 		if err := st.mirrored(ctx, data); err != nil { // it becomes the copy
 			return err
 		}
 	}
+
 	err := st.update(ctx, func(t *table) error {
 		for line := range bytes.Lines(actions) {
 			if len(bytes.TrimSpace(line)) == 0 {
@@ -137,6 +145,7 @@ func (x *takeover) jobs(ctx context.Context, data, good, actions []byte) error {
 			}
 			t.defined = true
 		}
+
 		x.Jobs = len(t.own())
 		return nil
 	})
@@ -163,6 +172,7 @@ func (x *takeover) fromElsewhere(ctx context.Context, file string) error {
 		}
 		return err
 	}
+
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -179,12 +189,14 @@ func (x *takeover) triggers(ctx context.Context) error {
 	if data == nil {
 		return nil
 	}
+
 	old := &triggerTable{}
 	var err error
 	if old.extra, err = readObject(data, (*plainTriggerTable)(old)); err != nil {
 		x.left(&CorruptError{Path: filepath.Join(x.s.Workspace, filepath.FromSlash(oldTriggers)), Err: err})
 		return nil //nolint:nilerr // reported as left where it is
 	}
+
 	err = x.s.Triggers.update(ctx, func(t *triggerTable) (bool, error) {
 		t.extra, x.Triggers = old.extra, 0
 		for _, tr := range old.Triggers {
@@ -198,6 +210,7 @@ func (x *takeover) triggers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for _, dir := range []string{oldProcessing, oldInbox} {
 		if err := x.deliveries(ctx, dir); err != nil {
 			return err
@@ -214,10 +227,12 @@ func (x *takeover) deliveries(ctx context.Context, dir string) error {
 		}
 		return nil
 	}
+
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".json") || x.Deliveries >= maxOldDeliveries {
 			continue
 		}
+
 		data, err := x.tree.ReadFile(path.Join(dir, e.Name()), 2*triggerMax)
 		if err != nil {
 			x.left(err)
@@ -226,17 +241,20 @@ func (x *takeover) deliveries(ctx context.Context, dir string) error {
 		if x.foreign(path.Join(dir, e.Name())) {
 			continue
 		}
+
 		var f deliveryFile
 		if err := json.Unmarshal(data, &f); err != nil || f.Delivery.ID == "" {
 			x.left(fmt.Errorf("%s is not a delivery", path.Join(dir, e.Name())))
 			continue
 		}
+
 		f.Delivery.Trusted = false
 		if err := x.s.Triggers.write(ctx, path.Join(inbox, e.Name()), f.Delivery); err != nil {
 			return err
 		}
 		x.Deliveries++
 	}
+
 	return nil
 }
 

@@ -30,18 +30,22 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	if s.Submit == nil || s.Notify == nil {
 		return errors.New("schedule: running jobs needs Submit and Notify")
 	}
+
 	dirs := []string{"", inbox}
 	if s.planner.guest() {
 		dirs = dirs[:1]
 	}
+
 	release, err := s.own(ctx)
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, release()) }()
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
+
 	var work sync.WaitGroup
 	defer work.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -51,6 +55,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 			s.Log.WarnContext(ctx, "changes of jobs are noticed within a minute only", "err", err)
 		}
 	})
+
 	s.lastIdle = idleCheck{}
 	defer s.lastCheck.Store(nil)
 	s.runs.resume(ctx, &work)
@@ -72,14 +77,17 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 		case <-timer.C:
 		case <-s.wake:
 		}
+
 		if s.mustYield(ctx) {
 			return ErrYield
 		}
+
 		now := s.Now()
 		s.lastCheck.Store(&now)
 		if slip := now.Round(0).Sub(last.Round(0)) - now.Sub(last); slip.Abs() > clockSlip {
 			s.Log.WarnContext(ctx, "the clock was moved, or the machine slept", "by", slip)
 		}
+
 		last = now
 		next, err := s.tick(ctx, work)
 		wait := maxSleep
@@ -87,15 +95,18 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 			if ctx.Err() != nil {
 				return nil
 			}
+
 			if told != err.Error() { // not again every few seconds
 				told = err.Error()
 				s.Log.ErrorContext(ctx, "cannot read the jobs", "err", err)
 				s.notifier.notifyDamage(ctx, err)
 			}
+
 			wait = saveRetry
 		} else {
 			told = ""
 		}
+
 		if s.planner.guest() {
 			wait = min(wait, guestSleep)
 		} else {
@@ -104,6 +115,7 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 				s.Log.WarnContext(ctx, "the timer for the next job could not be set", "err", err)
 			}
 		}
+
 		if err == nil && !next.IsZero() {
 			wait = min(wait, max(next.Sub(s.Now()), 0))
 		}
@@ -118,6 +130,7 @@ func (s *Scheduler) begin(ctx context.Context) error {
 		_, err := s.store.Read(ctx)
 		return err
 	}
+
 	system := slices.Clone(s.System)
 	if job, on := s.heartbeat.job(); on {
 		system = append(system, job)
@@ -128,12 +141,14 @@ func (s *Scheduler) begin(ctx context.Context) error {
 			sys.Timing = s.planner.placed(sys.Timing)
 			t.register(sys, now)
 		}
+
 		// What the configuration switched off goes away.
 		t.Jobs = slices.DeleteFunc(t.Jobs, func(j *Job) bool {
 			gone := j.broken == nil && j.Protected() && !slices.ContainsFunc(system, func(sys System) bool { return sys.ID == j.ID })
 			t.changed = t.changed || gone
 			return gone
 		})
+
 		t.defined = true // a good copy exists from here on
 		return nil
 	})
@@ -152,6 +167,7 @@ func (t *table) register(sys System, now time.Time) {
 	if j.CreatedAtMS == 0 {
 		j.CreatedAtMS = msOf(now)
 	}
+
 	j.Name = sys.Name
 	j.Enabled = true
 	j.DeleteAfterRun = false
@@ -176,11 +192,13 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 			return next, nil
 		}
 	}
+
 	err = s.store.update(ctx, func(t *table) error {
 		for _, late := range unsaved {
 			late(t)
 			t.changed = true
 		}
+
 		now := s.Now()
 		due = due[:0]
 		told = told[:0]
@@ -191,10 +209,12 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 				going++
 			}
 		}
+
 		for _, j := range s.planner.byTime(t, now) {
 			if going >= s.Limits.Concurrent {
 				break // the end of a run pokes us
 			}
+
 			began, say := s.planner.claim(t, j, now)
 			if began {
 				going++
@@ -202,6 +222,7 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 			}
 			told = append(told, say...)
 		}
+
 		next = s.planner.earliest(t)
 		if going >= s.Limits.Concurrent && !next.After(now) {
 			next = time.Time{}
@@ -216,12 +237,14 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 	for _, status := range s.planner.passed {
 		s.Observer.Ended(status)
 	}
+
 	for _, j := range due {
 		if p := j.State.Pending; !p.Manual {
 			s.Observer.Began(p.BeganMS.Time().Sub(p.OccurrenceMS.Time()))
 		}
 		s.runs.start(ctx, work, j)
 	}
+
 	for _, n := range told {
 		s.notifier.notify(ctx, n)
 	}
@@ -259,10 +282,12 @@ func (s *Scheduler) idle(ctx context.Context) (next time.Time, ok bool) {
 	if err != nil {
 		return next, false
 	}
+
 	waiting := s.notifier.retryUndelivered(ctx, t.Jobs)
 	if len(s.planner.byTime(t, now)) > 0 || t.changed {
 		return next, false
 	}
+
 	next = s.planner.earliest(t)
 	if !waiting {
 		s.lastIdle = idleCheck{data, now, next}

@@ -144,6 +144,7 @@ func Open(o Options) (*Scheduler, error) {
 	if o.State == nil {
 		return nil, errors.New("schedule: a store for the jobs is required")
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -165,11 +166,13 @@ func Open(o Options) (*Scheduler, error) {
 	if o.Observer.Ended == nil {
 		o.Observer.Ended = func(string) {}
 	}
+
 	l := &o.Limits
 	setDefault(&l.CatchUp, catchUpOnce)
 	if l.CatchUp == "none" { // the word of the configuration
 		l.CatchUp = catchUpSkip
 	}
+
 	setDefault(&l.CatchUpWindow, 6*time.Hour)
 	setDefault(&l.AtWindow, 24*time.Hour)
 	setDefault(&l.Concurrent, 4)
@@ -198,6 +201,7 @@ func assemble(o Options) *Scheduler {
 		running:   map[string]*run{},
 		handed:    map[string]bool{},
 	}
+
 	s.Triggers = &Triggers{o: &s.Options, notifier: s.notifier, poke: s.poke, retry: map[string]time.Time{}}
 
 	switch {
@@ -207,6 +211,7 @@ func assemble(o Options) *Scheduler {
 	default:
 		s.Repaired = func(context.Context, string) {} // the log has it
 	}
+
 	s.store.repaired = s.Repaired
 	return s
 }

@@ -103,21 +103,25 @@ func (s *jobStore) update(ctx context.Context, fn func(*table) error) error {
 func (s *jobStore) transact(ctx context.Context, fn func(*table) error) (aside string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	release, err := store.WaitLock(ctx, s.state, tableLock, lockWait)
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { err = errors.Join(err, release()) }()
 	for {
 		t, err := s.load(ctx)
 		if err != nil {
 			return "", err
 		}
+
 		if t.repair != "" { // whatever comes of the rest
 			if err := s.save(ctx, t); err != nil {
 				return t.repair, err
 			}
 		}
+
 		if err := fn(t); err != nil || !t.changed && !t.defined {
 			return t.repair, err
 		}
@@ -133,11 +137,13 @@ func (s *jobStore) Read(ctx context.Context) ([]*Job, error) {
 	if !ok && s.empty(ctx) {
 		return nil, nil
 	}
+
 	if ok {
 		if t, err := decodeTable(data); err == nil {
 			return t.Jobs, nil
 		}
 	}
+
 	var jobs []*Job
 	err := s.update(ctx, func(t *table) error {
 		jobs = t.Jobs
@@ -169,24 +175,29 @@ func (s *jobStore) load(ctx context.Context) (*table, error) {
 	if version == store.Missing {
 		return &table{Version: 1}, nil
 	}
+
 	t, err := decodeTable(data)
 	if err == nil {
 		t.version = version
 		return t, nil
 	}
+
 	good, _, gerr := s.state.Doc(ctx, goodCopy)
 	if gerr == nil {
 		t, gerr = decodeTable(good)
 	}
+
 	if gerr != nil {
 		return nil, &CorruptError{Path: s.state.Where(fileJobs), Err: err}
 	}
+
 	aside := fmt.Sprintf("%s.corrupt-%d", fileJobs, s.now().Unix())
 	// A copy, so that there is a file at every moment: without one there would
 	// be no jobs.
 	if _, err := s.state.Put(ctx, aside, data, store.Any, true); err != nil {
 		return nil, err
 	}
+
 	t.version, t.repair = version, s.state.Where(aside)
 	s.log.ErrorContext(ctx, "jobs.json was damaged and the last good copy is used", "damaged", t.repair, "jobs", len(t.Jobs), "err", err)
 	return t, nil
@@ -201,13 +212,16 @@ func decodeTable(data []byte) (*table, error) {
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, err
 	}
+
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(data, &all); err != nil || all["jobs"] == nil {
 		return nil, errors.Join(errors.New(`there is no list "jobs"`), err)
 	}
+
 	if json.Unmarshal(all["version"], &t.Version) != nil || t.Version == 0 {
 		t.Version = 1
 	}
+
 	delete(all, "version")
 	delete(all, "jobs")
 	t.extra = all
@@ -224,9 +238,11 @@ func decodeJob(raw json.RawMessage) *Job {
 	if err == nil && j.ID == "" {
 		err = errors.New("it has no id")
 	}
+
 	if err != nil {
 		return &Job{ID: j.ID, Name: j.Name, broken: bytes.Clone(raw), State: State{LastError: Opt("this entry cannot be read: " + err.Error())}}
 	}
+
 	if j.Payload.Kind == "" {
 		j.Payload.Kind = payloadTurn
 	}
@@ -237,6 +253,7 @@ func (s *jobStore) save(ctx context.Context, t *table) error {
 	if t.Jobs == nil {
 		t.Jobs = []*Job{}
 	}
+
 	data, err := t.encode()
 	if err != nil {
 		return err
@@ -244,6 +261,7 @@ func (s *jobStore) save(ctx context.Context, t *table) error {
 	if t.version, err = s.state.Put(ctx, fileJobs, data, t.version, true); err != nil {
 		return fmt.Errorf("keep the jobs: %w", err)
 	}
+
 	if t.defined || t.repair != "" {
 		if err := s.saveGood(ctx, data); err != nil {
 			return fmt.Errorf("keep a copy of the jobs: %w", err)
@@ -258,10 +276,12 @@ func (t *table) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var data bytes.Buffer
 	if err := json.Indent(&data, flat, "", "  "); err != nil {
 		return nil, err
 	}
+
 	data.WriteByte('\n')
 	return data.Bytes(), nil
 }
@@ -284,6 +304,7 @@ func (t *table) act(line []byte) error {
 	if err := json.Unmarshal(line, &a); err != nil {
 		return err
 	}
+
 	switch a.Action {
 	case "del":
 		var p struct {
@@ -296,6 +317,7 @@ func (t *table) act(line []byte) error {
 			return errors.New("a system job stays")
 		}
 		t.remove(p.JobID)
+
 	case "add", "update":
 		j := decodeJob(a.Params)
 		if j.broken != nil {
@@ -304,6 +326,7 @@ func (t *table) act(line []byte) error {
 		if j.Protected() {
 			return errors.New("a system job is not changed this way")
 		}
+
 		old := t.find(j.ID)
 		switch {
 		case old == nil:
@@ -313,9 +336,11 @@ func (t *table) act(line []byte) error {
 		default:
 			*old = *j
 		}
+
 	default:
 		return fmt.Errorf("the action %q is not known", a.Action)
 	}
+
 	return nil
 }
 

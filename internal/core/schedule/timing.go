@@ -68,9 +68,11 @@ func (t Timing) check(loc *time.Location) error {
 	default:
 		return fmt.Errorf("schedule kind %q is not known; it is at, every or cron", t.Kind)
 	}
+
 	if t.TZ != "" && t.Kind != kindCron {
 		return errors.New("a time zone goes with a cron expression only")
 	}
+
 	_, err := t.zone(loc)
 	return err
 }
@@ -85,10 +87,12 @@ func (t Timing) following(after, created time.Time, loc *time.Location) (time.Ti
 			return at, nil
 		}
 		return time.Time{}, nil
+
 	case kindEvery:
 		if t.EveryMS <= 0 {
 			return time.Time{}, errors.New("the interval of the job must be longer than 0")
 		}
+
 		every, from := int64(t.EveryMS), created.UnixMilli()
 		past := after.UnixMilli() - from
 		n := past/every + 1
@@ -96,11 +100,13 @@ func (t Timing) following(after, created time.Time, loc *time.Location) (time.Ti
 			n--
 		}
 		return time.UnixMilli(from + n*every), nil
+
 	case kindCron:
 		e, err := cron.Parse(string(t.Expr))
 		if err != nil {
 			return time.Time{}, err
 		}
+
 		zone, err := t.zone(loc)
 		if err != nil {
 			return time.Time{}, err
@@ -121,6 +127,7 @@ func (t Timing) Upcoming(n int, after, created time.Time, loc *time.Location) ([
 		out = append(out, next)
 		after = next
 	}
+
 	return out, nil
 }
 
@@ -139,6 +146,7 @@ func (t Timing) perMonth(now time.Time, loc *time.Location) float64 {
 		if last := all[len(all)-1]; len(all) == most && last.Sub(now) < month {
 			return most * float64(month) / float64(last.Sub(now))
 		}
+
 		n := 0.0
 		for _, at := range all {
 			if at.Sub(now) <= month {
@@ -147,6 +155,7 @@ func (t Timing) perMonth(now time.Time, loc *time.Location) float64 {
 		}
 		return n
 	}
+
 	return 1
 }
 
@@ -167,10 +176,12 @@ func (t Timing) shortest(now time.Time, loc *time.Location) time.Duration {
 	if t.Kind == kindEvery {
 		return time.Duration(t.EveryMS) * time.Millisecond
 	}
+
 	all, err := t.Upcoming(60, now, now, loc)
 	if err != nil || len(all) < 2 {
 		return 0
 	}
+
 	least := all[1].Sub(all[0])
 	for i := 2; i < len(all); i++ {
 		least = min(least, all[i].Sub(all[i-1]))
@@ -186,6 +197,7 @@ func (t Timing) Describe(loc *time.Location) phrase.Sentence {
 	case kindAt:
 		return phrase.Later("at %s", stamp(t.AtMS.Time(), loc))
 	}
+
 	if t.TZ == "" {
 		return phrase.Later("cron: %s (local time)", t.Expr)
 	}
@@ -208,6 +220,7 @@ func length(d time.Duration) phrase.Sentence {
 	case d < time.Second:
 		return phrase.Later("%dms", d.Milliseconds())
 	}
+
 	return phrase.Later(strings.TrimSuffix(d.Round(time.Second).String(), "0s"))
 }
 
@@ -239,12 +252,14 @@ func ParseHours(s string) (Hours, error) {
 	if s == "" {
 		return Hours{}, nil
 	}
+
 	a, b, ok := strings.Cut(s, "-")
 	from, err1 := time.Parse("15:04", strings.TrimSpace(a))
 	to, err2 := time.Parse("15:04", strings.TrimSpace(b))
 	if !ok || err1 != nil || err2 != nil {
 		return Hours{}, fmt.Errorf("%q is not a window such as 22:00-07:00", s)
 	}
+
 	h := Hours{from: from.Hour()*60 + from.Minute(), to: to.Hour()*60 + to.Minute(), set: true}
 	h.set = h.from != h.to
 	return h, nil

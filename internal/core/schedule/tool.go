@@ -58,11 +58,13 @@ func (ct cronTool) add(ctx context.Context, c tool.Call, in cronInput) (tool.Res
 	if c.Route.Channel == "" || c.Route.ChatID == "" {
 		return tool.Fail(tool.Unsupported, "there is no chat to deliver to"), nil
 	}
+
 	now := ct.s.Now()
 	timing, err := in.timing(ct.s.Location)
 	if err != nil {
 		return tool.Fail(tool.InvalidArgs, "%v", err), nil
 	}
+
 	added, err := ct.s.Add(ctx, Draft{
 		Name: in.Name, Message: in.Message, Timing: timing, Scope: c.Scope, Untrusted: c.Tainted, Shortest: max(toolShortest, ct.s.Limits.MinInterval),
 		Route: bus.Route{Channel: c.Route.Channel, ChatID: c.Route.ChatID, ThreadID: c.Route.ThreadID}, Silent: in.Deliver != nil && !*in.Deliver,
@@ -70,12 +72,14 @@ func (ct cronTool) add(ctx context.Context, c tool.Call, in cronInput) (tool.Res
 	if err != nil {
 		return tool.Fail(tool.InvalidArgs, "%v. It is now %s", err, stamp(now, ct.s.Location)), nil
 	}
+
 	var b strings.Builder
 	if added.Same {
 		fmt.Fprintf(&b, "The same job exists already: %q (id %s), %s.", added.Job.Name, added.Job.ID, added.Job.Schedule.Describe(ct.s.Location))
 	} else {
 		fmt.Fprintf(&b, "Added %q (id %s), %s.", added.Job.Name, added.Job.ID, added.Job.Schedule.Describe(ct.s.Location))
 	}
+
 	for i, at := range added.Next {
 		if i == 0 {
 			b.WriteString(" Next: ")
@@ -84,10 +88,12 @@ func (ct cronTool) add(ctx context.Context, c tool.Call, in cronInput) (tool.Res
 		}
 		b.WriteString(stamp(at, ct.s.planner.zoneOf(added.Job.Schedule)))
 	}
+
 	fmt.Fprintf(&b, ". Now: %s.", stamp(now, ct.s.Location))
 	if added.Cost != "" {
 		b.WriteString(" Cost: " + added.Cost + ".")
 	}
+
 	b.WriteString(ct.whoRuns(ctx, c.Route))
 	undeliverable := false
 	if ct.s.Deliverable != nil {
@@ -96,6 +102,7 @@ func (ct cronTool) add(ctx context.Context, c tool.Call, in cronInput) (tool.Res
 			undeliverable = true
 		}
 	}
+
 	res := tool.Text(b.String())
 	res.Untrusted = quotes(&added.Job, c.Scope) || undeliverable
 	return res, nil
@@ -132,6 +139,7 @@ func ParseMoment(s string, loc *time.Location) (time.Time, error) {
 			return t, nil
 		}
 	}
+
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05.999999999"} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return cron.Civil(t, loc), nil
@@ -155,6 +163,7 @@ func (ct cronTool) list(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Fail(tool.Internal, "%v", err), nil
 	}
+
 	jobs = slices.DeleteFunc(jobs, func(j Job) bool {
 		return !mayUse(c, &j) || !j.Enabled && j.State.ErrorsInRow == 0 && j.State.LastStatus != StatusMissed
 	})
@@ -187,12 +196,14 @@ func (ct cronTool) describe(ctx context.Context, b *strings.Builder, j *Job, her
 		fmt.Fprintf(b, "- %s (id %s): %s\n", j.Name, j.ID, why)
 		return
 	}
+
 	fmt.Fprintf(b, "- %s (id %s), %s", j.Name, j.ID, j.Schedule.Describe(ct.s.Location))
 	if j.Protected() {
 		b.WriteString(phrase.Of(ctx, "; protected: %s", j.Payload.Message))
 	} else if r := j.Payload.Route(); !r.SameChat(here) && r.Channel != "" {
 		b.WriteString(phrase.Of(ctx, "; for %s", r.SessionKey()))
 	}
+
 	b.WriteByte('\n')
 	st := j.State
 	if st.LastStatus != "" {
@@ -205,15 +216,18 @@ func (ct cronTool) describe(ctx context.Context, b *strings.Builder, j *Job, her
 		}
 		b.WriteByte('\n')
 	}
+
 	if st.Undelivered != nil {
 		b.WriteString(phrase.Of(ctx, "  a result could not be delivered: %s\n", st.Undelivered.Cause))
 	}
+
 	switch {
 	case !j.Enabled:
 		b.WriteString(phrase.Of(ctx, "  switched off\n"))
 	case st.Pending != nil:
 		b.WriteString(phrase.Of(ctx, "  running now\n"))
 	}
+
 	if st.NextRunAtMS != 0 {
 		b.WriteString(phrase.Of(ctx, "  next: %s\n", stamp(st.NextRunAtMS.Time(), ct.s.planner.zoneOf(j.Schedule))))
 	}
@@ -223,6 +237,7 @@ func (ct cronTool) remove(ctx context.Context, c tool.Call, id string) (tool.Res
 	if id == "" {
 		return tool.Fail(tool.InvalidArgs, "job_id is missing; list shows the ids"), nil
 	}
+
 	j, err := ct.s.Get(ctx, id)
 	if err == nil && !mayUse(c, &j) {
 		err = ErrNotFound // other people's jobs do not exist for this chat
@@ -230,6 +245,7 @@ func (ct cronTool) remove(ctx context.Context, c tool.Call, id string) (tool.Res
 	if err == nil {
 		j, err = ct.s.Remove(ctx, id)
 	}
+
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return tool.Fail(tool.NotFound, "there is no job %q; list shows the ids", id), nil
@@ -238,6 +254,7 @@ func (ct cronTool) remove(ctx context.Context, c tool.Call, id string) (tool.Res
 	case err != nil:
 		return tool.Fail(tool.Internal, "%v", err), nil
 	}
+
 	res := tool.Textf("Removed %q (id %s).", j.Name, j.ID)
 	res.Untrusted = quotes(&j, c.Scope)
 	return res, nil
@@ -250,12 +267,14 @@ func (ct cronTool) whoRuns(ctx context.Context, here bus.Route) string {
 	if ct.s.Submit != nil && !ct.s.planner.guest() {
 		return ""
 	}
+
 	if _, running := Owner(ctx, ct.s.State); running {
 		if here.Channel == terminalChannel {
 			return " Tell the user that the gateway runs it, and that the result comes to a terminal chat that is open then, or to the next one."
 		}
 		return " Tell the user that the gateway runs it, and that the result goes to the chat they used last there."
 	}
+
 	if ct.s.planner.guest() && ct.s.Guest.Takes(here) {
 		if pid, other := Guest(ctx, ct.s.State); other && !ct.s.serving.Load() && pid != os.Getpid() {
 			return " Tell the user that another open chat runs it as long as it stays open, and nanobot gateway when that runs."

@@ -131,10 +131,12 @@ type plainTriggerTable triggerTable
 func (ts *Triggers) update(ctx context.Context, fn func(*triggerTable) (bool, error)) (err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
+
 	release, err := store.WaitLock(ctx, ts.o.State, triggerLock, lockWait)
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, release()) }()
 	return store.Update(ctx, ts.o.State, fileTriggers, func(old []byte) ([]byte, error) {
 		t := &triggerTable{Version: 1}
@@ -144,6 +146,7 @@ func (ts *Triggers) update(ctx context.Context, fn func(*triggerTable) (bool, er
 				return nil, &CorruptError{Path: ts.o.State.Where(fileTriggers), Err: err}
 			}
 		}
+
 		write, err := fn(t)
 		if err != nil || !write {
 			return nil, err
@@ -156,14 +159,17 @@ func (t *triggerTable) encode() ([]byte, error) {
 	if t.Triggers == nil {
 		t.Triggers = []*Trigger{}
 	}
+
 	flat, err := writeObject((*plainTriggerTable)(t), t.extra)
 	if err != nil {
 		return nil, err
 	}
+
 	var out bytes.Buffer
 	if err := json.Indent(&out, flat, "", "  "); err != nil {
 		return nil, err
 	}
+
 	out.WriteByte('\n')
 	return out.Bytes(), nil
 }
@@ -184,12 +190,14 @@ func (ts *Triggers) Add(ctx context.Context, name string, route bus.Route, sessi
 	if name == "" || route.Channel == "" || route.ChatID == "" {
 		return Trigger{}, errors.New("a trigger needs a name and a chat")
 	}
+
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	id := []byte("trg_")
 	for _, b := range random {
 		id = append(id, triggerAlphabet[int(b)%len(triggerAlphabet)])
 	}
+
 	now := msOf(ts.o.Now())
 	t := Trigger{
 		ID: string(id), Name: name, Enabled: true, Channel: route.Channel, ChatID: route.ChatID, ThreadID: route.ThreadID,
@@ -210,6 +218,7 @@ func (ts *Triggers) List(ctx context.Context) (out []Trigger, err error) {
 	if i, err := ts.o.State.Stat(ctx, fileTriggers); err != nil || !i.Exists() {
 		return nil, err
 	}
+
 	err = ts.update(ctx, func(t *triggerTable) (bool, error) {
 		out = nil
 		for _, tr := range t.Triggers {
@@ -267,6 +276,7 @@ func (ts *Triggers) Fire(ctx context.Context, id, content string, untrusted bool
 	if len(content) > triggerMax {
 		return "", fmt.Errorf("%w: %d bytes, at most %d are possible", bus.ErrTooLarge, len(content), triggerMax)
 	}
+
 	err := ts.update(ctx, func(t *triggerTable) (bool, error) {
 		tr := t.find(id)
 		switch {
@@ -275,12 +285,14 @@ func (ts *Triggers) Fire(ctx context.Context, id, content string, untrusted bool
 		case !tr.Enabled:
 			return false, fmt.Errorf("%s: %w", tr.ID, ErrTriggerOff)
 		}
+
 		id = tr.ID
 		return false, nil
 	})
 	if err != nil {
 		return "", err
 	}
+
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	now := msOf(ts.o.Now())
@@ -288,6 +300,7 @@ func (ts *Triggers) Fire(ctx context.Context, id, content string, untrusted bool
 	if err := ts.write(ctx, fmt.Sprintf("%s/%d-%s.json", inbox, now, d.ID), d); err != nil {
 		return "", err
 	}
+
 	ts.poke()
 	return d.ID, nil
 }
@@ -314,14 +327,17 @@ func (ts *Triggers) drain(ctx context.Context) (again time.Time) {
 			again = sooner(again, ts.retry[e.Name])
 			continue
 		}
+
 		delete(ts.retry, e.Name)
 		if done++; done > triggerBatch || ctx.Err() != nil {
 			ts.poke()
 			return again
 		}
+
 		ts.deliver(ctx, e.Name)
 		again = sooner(again, ts.retry[e.Name])
 	}
+
 	return again
 }
 
@@ -339,11 +355,13 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 		ts.o.Log.ErrorContext(ctx, "a delivery cannot be read", "file", ts.o.State.Where(name), "err", err)
 		return
 	}
+
 	var f deliveryFile
 	if err := json.Unmarshal(data, &f); err != nil || f.Delivery.ID == "" {
 		ts.giveUp(ctx, name, data, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("it has no id"))))
 		return
 	}
+
 	d := f.Delivery
 	var tr Trigger
 	err = ts.update(ctx, func(t *triggerTable) (bool, error) {
@@ -354,6 +372,7 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 		tr = *found
 		return false, nil
 	})
+
 	at := ts.o.Now()
 	if err == nil {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -367,9 +386,11 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 		} else {
 			in.Quoted = []bus.Quote{{About: "what the program says", Text: d.Content}}
 		}
+
 		err = ts.o.Submit(call, in)
 		cancel()
 	}
+
 	switch {
 	case err == nil:
 		ts.began(ctx, tr.ID, msOf(at), d)
@@ -382,11 +403,13 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 			ts.notifier.notify(ctx, notice{route: tr.Route(), text: phrase.Later("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, ts.o.State.Where(failed))})
 		}
 		return
+
 	default:
 		ts.retry[name] = ts.o.Now().Add(min(time.Second<<d.Attempts, time.Minute))
 		d.Attempts, d.LastError = d.Attempts+1, Opt(err.Error())
 		err = errors.Join(err, ts.write(ctx, name, d))
 	}
+
 	if err != nil {
 		ts.o.Log.WarnContext(ctx, "a delivery of a trigger has to wait", "file", ts.o.State.Where(name), "err", err)
 	}
@@ -430,9 +453,11 @@ func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 		if say = nil; t.ran(at) {
 			return
 		}
+
 		if t.Last = lastOf(at, res); res.refused && !t.RefusalTold {
 			say = &notice{route: in.Route, text: refusal("trigger", t.Name, res.err)}
 		}
+
 		t.RefusalTold = res.refused || t.RefusalTold && res.status != statusOK
 		t.RunHistory = append(t.RunHistory, Run{RunAtMS: at, OccurrenceMS: at, Status: res.status, Error: Opt(res.err), DurationMS: max(msOf(ts.o.Now())-at, 0), Tokens: res.tokens, CostUSD: res.usd})
 		if n := len(t.RunHistory) - historyLen; n > 0 {

@@ -26,10 +26,12 @@ func TriggerSecret(data, id string) (string, error) {
 	if key := TriggerKey(data, id); key != nil {
 		return string(key), nil
 	}
+
 	path := seedFile(data)
 	if err := diskio.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
+
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return "", errors.New(path + " is damaged; remove it to make new keys for all triggers")
@@ -37,6 +39,7 @@ func TriggerSecret(data, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	var seed [seedBytes]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	_, err = f.WriteString(hex.EncodeToString(seed[:]) + "\n")
@@ -51,16 +54,19 @@ func RenewTriggerSecret(data, id string) (string, error) {
 	if _, err := TriggerSecret(data, id); err != nil {
 		return "", err
 	}
+
 	text, err := os.ReadFile(seedFile(data))
 	if err != nil {
 		return "", err
 	}
+
 	var out strings.Builder
 	for line := range strings.Lines(string(text)) {
 		if own, _, _ := strings.Cut(line, " "); own != strings.ToLower(id) {
 			out.WriteString(strings.TrimSpace(line) + "\n")
 		}
 	}
+
 	var seed [seedBytes]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	out.WriteString(strings.ToLower(id) + " " + hex.EncodeToString(seed[:]) + "\n")
@@ -78,6 +84,7 @@ func TriggerKey(data, id string) []byte {
 	if err != nil {
 		return nil
 	}
+
 	id = strings.ToLower(id)
 	first, rest, _ := strings.Cut(string(text), "\n")
 	for line := range strings.Lines(rest) {
@@ -85,10 +92,12 @@ func TriggerKey(data, id string) []byte {
 			first = renewed
 		}
 	}
+
 	seed, err := hex.DecodeString(strings.TrimSpace(first))
 	if err != nil || len(seed) != seedBytes {
 		return nil
 	}
+
 	h := hmac.New(sha256.New, seed)
 	h.Write([]byte("trigger:" + id))
 	return []byte(hex.EncodeToString(h.Sum(nil)))

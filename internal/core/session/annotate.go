@@ -23,9 +23,11 @@ func (st *Store) Annotate(ctx context.Context, key string, fn func(*Session) err
 				return err
 			}
 		}
+
 		wait, cancel := context.WithTimeout(ctx, annotateWait)
 		s, err := st.Acquire(wait, key)
 		cancel()
+
 		switch {
 		case err == nil:
 			return errors.Join(s.annotate(fn), s.Release())

@@ -34,15 +34,18 @@ func (s *Session) Clear() error {
 		if s.broken != nil {
 			return s.broken
 		}
+
 		s.carryInbound(s.j.recs, nil)
 		m := s.j.meta
 		m.values = maps.Clone(m.values)
 		for _, k := range []string{keyCheckpoint, keyPendingUser, keySummary, keyLastUsage} {
 			delete(m.values, k)
 		}
+
 		if _, own := m.values[keyTitled]; !own {
 			delete(m.values, TitleKey) // it was made of the first words
 		}
+
 		m.open = nil
 		m.consolidated = 0
 		m.created = ""
@@ -78,6 +81,7 @@ func (s *Session) compact() error {
 	if s.broken != nil {
 		return s.broken
 	}
+
 	b, err := s.rewrite()
 	if err != nil {
 		return err
@@ -104,6 +108,7 @@ func (s *Session) rewrite() (*batch, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if mayBeMetadata(line.Bytes) {
 			if old, kind := parseMetadata(line.Bytes); kind == "metadata" {
 				if old.ended != nil {
@@ -115,15 +120,18 @@ func (s *Session) rewrite() (*batch, error) {
 				continue
 			}
 		}
+
 		if n := len(offsets); n < len(s.j.offsets) && s.j.offsets[n] == line.Offset {
 			offsets = append(offsets, b.next())
 		}
 		b.buf = append(append(b.buf, line.Bytes...), '\n')
 	}
+
 	b.recs, b.offsets = s.j.recs, offsets
 	if len(b.recs) != len(b.offsets) {
 		return nil, fmt.Errorf("compact: %d live messages, %d found", len(b.recs), len(b.offsets))
 	}
+
 	b.metadata(m)
 	return b, nil
 }
@@ -134,12 +142,14 @@ func (s *Session) replace(b *batch) error {
 	if err := s.j.log.Replace(ctx, s.j.size, b.buf); err != nil {
 		return err
 	}
+
 	b.commit()
 	fresh := b.j
 	fresh.bytesRead = s.j.bytesRead
 	if fresh.recordState(ctx) != nil {
 		fresh.seen = store.Cursor{} // makes the next owner read the log
 	}
+
 	*s.j = *fresh
 	s.synced = s.written
 	return nil
@@ -151,6 +161,7 @@ func (st *Store) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+
 	err = s.do(func() error {
 		if s.j.size == 0 {
 			return ErrNotFound
@@ -161,6 +172,7 @@ func (st *Store) Delete(ctx context.Context, key string) error {
 		if err := st.state.Remove(ctx, s.j.name); err != nil {
 			return err
 		}
+
 		s.j.reset()
 		return nil
 	})

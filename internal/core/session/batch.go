@@ -36,12 +36,14 @@ func (b *batch) records(recs []Record) error {
 		if r.TurnID == "" {
 			r.TurnID = b.turn
 		}
+
 		r = r.redacted(b.secrets)
 		at := b.next()
 		buf, err := r.appendLine(b.buf)
 		if err != nil {
 			return err
 		}
+
 		b.buf = append(store.Seal(buf, len(b.buf)), '\n')
 		b.recs = append(b.recs, r)
 		b.offsets = append(b.offsets, at)
@@ -56,11 +58,13 @@ func (b *batch) metadata(m metadata) {
 	if m.created == "" {
 		m.created = string(appendTime(nil, b.now))
 	}
+
 	m.updated = string(appendTime(nil, b.now))
 	m.replay = &replay{Index: b.j.first, Count: b.j.count() + len(b.recs), At: at, Offset: at}
 	if o := slices.Concat(b.j.offsets[:min(1, len(b.j.offsets))], b.offsets); len(o) > 0 {
 		m.replay.Offset = o[0]
 	}
+
 	b.buf = append(store.Seal(m.appendLine(b.buf), len(b.buf)), '\n')
 	b.meta, b.metaEnd = &m, b.next()
 }
@@ -71,12 +75,14 @@ func (b *batch) commit() {
 	j.size = b.next()
 	j.recs = append(j.recs, b.recs...)
 	j.offsets = append(j.offsets, b.offsets...)
+
 	if b.meta != nil {
 		j.meta = *b.meta
 		j.metaEnd = b.metaEnd
 		j.dirty = false
 		j.meta.ended = nil // only that line has it
 	}
+
 	j.seen.At, j.seen.Tail = j.size, slices.Clone(b.buf[max(0, len(b.buf)-tailKept):])
 }
 
@@ -93,6 +99,7 @@ func (s *Session) write(b *batch) error {
 		s.broken = err // the next Acquire reads the log again and repairs it
 		return err
 	}
+
 	b.commit()
 	s.written++
 	return nil

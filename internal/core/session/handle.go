@@ -19,6 +19,7 @@ func handle(key, stored string) string {
 	if n := len(stored); 4 <= n && n <= 16 && strings.Trim(stored, "abcdefghijklmnopqrstuvwxyz") == "" {
 		return stored
 	}
+
 	const consonants, vowels = "bdfghjklmnprstvz", "aeio"
 	sum := sha256.Sum256([]byte(key))
 	bits := binary.BigEndian.Uint32(sum[:])

@@ -88,6 +88,7 @@ func (j *journal) refresh(ctx context.Context) (torn int64, err error) {
 			info, err = j.log.Info(ctx)
 		}
 	}
+
 	switch {
 	case err != nil:
 	case !info.Exists():
@@ -98,6 +99,7 @@ func (j *journal) refresh(ctx context.Context) (torn int64, err error) {
 	default:
 		err = j.read(info, change == store.Grown && j.size > 0)
 	}
+
 	if err != nil {
 		j.reset()
 	}
@@ -113,12 +115,14 @@ func (j *journal) read(info store.Info, grown bool) (err error) {
 	if err == nil && (!grown || j.misplaced) {
 		err = j.load(in, info.Size)
 	}
+
 	if err != nil {
 		return err
 	}
 	if j.meta.key != "" && j.meta.key != j.key {
 		return fmt.Errorf("%w: %q", errOtherKey, j.meta.key)
 	}
+
 	j.size = info.Size
 	return j.seen.Reached(j.log, info)
 }
@@ -135,6 +139,7 @@ func (j *journal) load(in counted, size int64) error {
 	if err != nil {
 		return err
 	}
+
 	if r := m.replay; r != nil && r.Offset > 0 {
 		j.first, j.trusted = r.Index, r.At
 		if err := j.scan(in, r.Offset, size); err != nil {
@@ -145,9 +150,11 @@ func (j *journal) load(in counted, size int64) error {
 		}
 		j.reset()
 	}
+
 	if err := j.scan(in, 0, size); err != nil {
 		return err
 	}
+
 	if !j.placed {
 		j.placeByCursor()
 	}
@@ -180,6 +187,7 @@ func lastMetadata(in io.ReaderAt, size int64) (metadata, error) {
 		if err != nil {
 			return metadata{}, err
 		}
+
 		if mayBeMetadata(line.Bytes) {
 			if m, kind := parseMetadata(line.Bytes); kind == "metadata" {
 				if !m.replay.fits(line.Offset) || !afterNewline(in, m.replay.Offset) {
@@ -188,6 +196,7 @@ func lastMetadata(in io.ReaderAt, size int64) (metadata, error) {
 				return m, nil
 			}
 		}
+
 		if size-line.Offset > metadataReach {
 			break
 		}
@@ -224,6 +233,7 @@ func (j *journal) apply(line diskio.Line) {
 	if line.Offset < j.trusted && bytes.HasPrefix(line.Bytes, []byte(metadataStart)) {
 		return
 	}
+
 	if mayBeMetadata(line.Bytes) {
 		m, kind := parseMetadata(line.Bytes)
 		if kind == "metadata" {
@@ -231,15 +241,18 @@ func (j *journal) apply(line diskio.Line) {
 			m.ended = nil
 			j.meta, j.metaEnd = m, line.End()
 		}
+
 		if kind != "" {
 			return
 		}
 	}
+
 	var r Record
 	if err := r.UnmarshalJSON(line.Bytes); err != nil {
 		j.skipped++
 		return
 	}
+
 	j.recs = append(j.recs, r)
 	j.offsets = append(j.offsets, line.Offset)
 }

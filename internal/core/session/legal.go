@@ -32,6 +32,7 @@ func CheckLegal(recs []Record) error {
 		if r.Command {
 			continue
 		}
+
 		if r.Role == llm.ToolRole {
 			if !open[r.ToolCallID] {
 				return fmt.Errorf("record %d: a result for %q, which no call waits for", i, r.ToolCallID)
@@ -40,6 +41,7 @@ func CheckLegal(recs []Record) error {
 			lastUser = false
 			continue
 		}
+
 		if len(open) > 0 {
 			return fmt.Errorf("record %d: %d calls before it have no result", i, len(open))
 		}
@@ -49,12 +51,14 @@ func CheckLegal(recs []Record) error {
 		if !begun && r.Role != llm.User && r.Role != llm.System && !r.Delivery {
 			return fmt.Errorf("record %d: the history begins with %s", i, r.Role)
 		}
+
 		begun = begun || r.Role == llm.User
 		lastUser = r.Role == llm.User && !r.Mark()
 		for _, c := range r.ToolCalls {
 			open[c.ID] = true
 		}
 	}
+
 	if len(open) > 0 {
 		return fmt.Errorf("%d calls at the end have no result", len(open))
 	}

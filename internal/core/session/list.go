@@ -57,21 +57,25 @@ func (st *Store) List(ctx context.Context) ([]Info, error) {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
+
 		was, ok := before[e.Name]
 		info := was.info
 		if ok = ok && err == nil && was.log.ID == e.ID && was.log.Size == e.Size && was.log.Changed.Equal(e.Changed); !ok && err == nil {
 			info, err = st.describe(ctx, e.Name)
 		}
+
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
+
 		now[e.Name] = listed{e, info}
 		if info.Key != "" && !known[info.Key] {
 			known[info.Key] = true
 			infos = append(infos, info)
 		}
 	}
+
 	st.mu.Lock()
 	st.listed = now
 	st.mu.Unlock()
@@ -87,11 +91,13 @@ func (st *Store) describe(ctx context.Context, name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	fi, err := f.Info(ctx)
 	if err != nil {
 		return Info{}, err
 	}
+
 	info := Info{Bytes: fi.Size, Updated: fi.Changed, Created: fi.Changed}
 	m, at, err := describeEnd(f, fi.Size)
 	if err != nil {
@@ -100,23 +106,27 @@ func (st *Store) describe(ctx context.Context, name string) (Info, error) {
 	if err := info.head(f, fi.Size, &m); err != nil {
 		return Info{}, err
 	}
+
 	if info.Key = m.key; info.Key == "" {
 		info.Key = suggestedKey(name)
 		if key, ok := keyOf(strings.TrimSuffix(name, suffixLog)); ok {
 			info.Key = key
 		}
 	}
+
 	if t, ok := parseTime(m.created); ok {
 		info.Created = t
 	}
 	if t, ok := parseTime(m.updated); ok {
 		info.Updated = t
 	}
+
 	if t, ok, err := lastMessage(f, fi.Size); err != nil {
 		return Info{}, err
 	} else if ok {
 		info.Updated = t
 	}
+
 	info.OpenTurn = m.open != nil
 	_ = json.Unmarshal(m.values[TitleKey], &info.Title)
 	_ = json.Unmarshal(m.values[keyHandle], &info.Handle)
@@ -125,6 +135,7 @@ func (st *Store) describe(ctx context.Context, name string) (Info, error) {
 	if m.replay != nil {
 		info.Messages, from = m.replay.Count, at
 	}
+
 	n, err := countMessages(f, from, fi.Size)
 	info.Messages += n
 	return info, err
@@ -136,6 +147,7 @@ func describeEnd(f io.ReaderAt, size int64) (metadata, int64, error) {
 		if err != nil {
 			return metadata{}, 0, err
 		}
+
 		if mayBeMetadata(line.Bytes) && line.Whole {
 			if m, kind := parseMetadata(line.Bytes); kind == "metadata" {
 				if !m.replay.fits(line.Offset) {
@@ -144,6 +156,7 @@ func describeEnd(f io.ReaderAt, size int64) (metadata, int64, error) {
 				return m, line.Offset, nil
 			}
 		}
+
 		if size-line.Offset > metadataReach {
 			break
 		}
@@ -158,12 +171,14 @@ func lastMessage(f io.ReaderAt, size int64) (time.Time, bool, error) {
 		if err != nil {
 			return time.Time{}, false, err
 		}
+
 		if line.Whole && !mayBeMetadata(line.Bytes) {
 			var r Record
 			if r.UnmarshalJSON(line.Bytes) == nil && !r.Time.IsZero() {
 				return r.Time, true, nil
 			}
 		}
+
 		if size-line.Offset > metadataReach {
 			break
 		}
@@ -178,6 +193,7 @@ func (i *Info) head(f io.ReaderAt, size int64, m *metadata) error {
 		if err != nil || !line.Whole {
 			return err
 		}
+
 		if mayBeMetadata(line.Bytes) {
 			if first, kind := parseMetadata(line.Bytes); kind == "metadata" && m.key == "" {
 				*m = first
@@ -185,10 +201,12 @@ func (i *Info) head(f io.ReaderAt, size int64, m *metadata) error {
 			}
 			continue
 		}
+
 		var r Record
 		if r.UnmarshalJSON(line.Bytes) != nil || r.Role != llm.User || r.Command || r.Internal || r.Hidden || r.Mark() {
 			continue
 		}
+
 		text := r.Display()
 		if text = strings.Join(strings.Fields(text), " "); text != "" {
 			i.Preview, i.Own = firstRunes(text, previewRunes), r.Own()
@@ -230,6 +248,7 @@ func countMessages(f io.ReaderAt, from, size int64) (int, error) {
 			n++
 		}
 	}
+
 	return n, nil
 }
 
@@ -244,11 +263,13 @@ func (st *Store) Read(ctx context.Context, key string) iter.Seq2[json.RawMessage
 			yield(nil, err)
 			return
 		}
+
 		defer f.Close() //nolint:errcheck // only read from
 		for line, err := range store.Lines(f, 0, info.Size) {
 			if err == nil {
 				err = context.Cause(ctx)
 			}
+
 			if err != nil {
 				yield(nil, err)
 				return
@@ -269,11 +290,13 @@ func (st *Store) Records(ctx context.Context, key string) iter.Seq2[Record, erro
 				yield(Record{}, err)
 				return
 			}
+
 			if mayBeMetadata(line) {
 				if _, kind := parseMetadata(line); kind != "" {
 					continue
 				}
 			}
+
 			var r Record
 			if r.UnmarshalJSON(line) == nil && !yield(r, nil) {
 				return
@@ -290,11 +313,13 @@ func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawM
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	m, _, err := describeEnd(f, info.Size)
 	if err != nil {
 		return nil, err
 	}
+
 	found := m.key != "" || len(m.values) > 0 // near the end
 	if !found {                               // a long file of another program, or one very long message at the end
 		for line, err := range st.Read(ctx, key) {
@@ -308,6 +333,7 @@ func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawM
 			}
 		}
 	}
+
 	delete(m.values, keyInbound)
 	return m.values, nil
 }
@@ -320,6 +346,7 @@ func (st *Store) Peek(key string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	s, err := Ephemeral(key, st.opt.Now)
 	if err != nil {
@@ -328,6 +355,7 @@ func (st *Store) Peek(key string) (*Session, error) {
 	if err := s.j.load(counted{f, &s.j.bytesRead}, info.Size); err != nil {
 		return nil, err
 	}
+
 	s.j.size = info.Size
 	return s, nil
 }
@@ -346,23 +374,28 @@ func (st *Store) Export(ctx context.Context, key string, w io.Writer) error {
 			}
 		}
 	}
+
 	m.replay, m.ended = nil, nil
 	if _, err := w.Write(append(m.appendLine(nil), '\n')); err != nil {
 		return err
 	}
+
 	for line, err := range st.Read(ctx, key) {
 		if err != nil {
 			return err
 		}
+
 		if mayBeMetadata(line) {
 			if _, kind := parseMetadata(line); kind == "metadata" {
 				continue
 			}
 		}
+
 		if _, err := w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -372,16 +405,19 @@ func (st *Store) locate(ctx context.Context, key string) (store.Log, store.Info,
 	if err != nil {
 		return nil, store.Info{}, err
 	}
+
 	for _, n := range []string{hashName(key), name} {
 		f, err := st.state.Log(ctx, n+suffixLog)
 		if err != nil {
 			return nil, store.Info{}, err
 		}
+
 		info, err := f.Info(ctx)
 		stored := ""
 		if err == nil && info.Exists() {
 			stored, err = keyIn(io.NewSectionReader(f, 0, info.Size))
 		}
+
 		if err == nil && info.Exists() && (stored == key || stored == "") {
 			return f, info, nil
 		}
@@ -389,5 +425,6 @@ func (st *Store) locate(ctx context.Context, key string) (store.Log, store.Info,
 			return nil, info, err
 		}
 	}
+
 	return nil, store.Info{}, ErrNotFound
 }

@@ -71,6 +71,7 @@ func parseMetadata(line []byte) (m metadata, kind string) {
 	if json.Unmarshal(line, &top) != nil {
 		return metadata{}, ""
 	}
+
 	take := func(key string, into any) {
 		if v, ok := top[key]; ok {
 			_ = json.Unmarshal(v, into) // an unusable value counts as absent
@@ -83,6 +84,7 @@ func parseMetadata(line []byte) (m metadata, kind string) {
 	if _, _, ok := store.Unseal(line); !ok {
 		return metadata{}, "damaged"
 	}
+
 	delete(top, store.SumKey)
 	take("key", &m.key)
 	take("created_at", &m.created)
@@ -91,10 +93,12 @@ func parseMetadata(line []byte) (m metadata, kind string) {
 	take("last_consolidated", &m.consolidated)
 	m.consolidated = max(m.consolidated, 0)
 	m.extra = top
+
 	if v, ok := m.values[keyOpenTurn]; ok {
 		m.open = parseOpenTurn(v)
 		delete(m.values, keyOpenTurn)
 	}
+
 	if v, ok := m.values[keyReplay]; ok {
 		var r replay
 		if json.Unmarshal(v, &r) == nil {
@@ -102,6 +106,7 @@ func parseMetadata(line []byte) (m metadata, kind string) {
 		}
 		delete(m.values, keyReplay)
 	}
+
 	if v, ok := m.values[keyTurn]; ok {
 		m.ended = v
 		delete(m.values, keyTurn)
@@ -118,6 +123,7 @@ func parseOpenTurn(v json.RawMessage) *OpenTurn {
 	if string(v) == "null" || json.Unmarshal(v, &w) != nil {
 		return nil
 	}
+
 	t, _ := parseTime(w.Started)
 	return &OpenTurn{ID: w.ID, Started: t, PID: w.PID}
 }
@@ -135,6 +141,7 @@ func (m *metadata) appendLine(b []byte) []byte {
 	for _, k := range slices.Sorted(maps.Keys(m.values)) {
 		b = appendPair(b, sep, k, m.values[k])
 	}
+
 	if r := m.replay; r != nil {
 		v := append([]byte(`{"index":`), strconv.Itoa(r.Index)...)
 		v = append(v, `,"offset":`...)
@@ -145,6 +152,7 @@ func (m *metadata) appendLine(b []byte) []byte {
 		v = strconv.AppendInt(v, r.At, 10)
 		b = appendPair(b, sep, keyReplay, append(v, '}'))
 	}
+
 	if o := m.open; o != nil {
 		v := text.AppendJSON([]byte(`{"id":`), o.ID)
 		v = append(v, `,"started_at":"`...)
@@ -153,9 +161,11 @@ func (m *metadata) appendLine(b []byte) []byte {
 		v = strconv.AppendInt(v, int64(o.PID), 10)
 		b = appendPair(b, sep, keyOpenTurn, append(v, '}'))
 	}
+
 	if m.ended != nil {
 		b = appendPair(b, sep, keyTurn, m.ended)
 	}
+
 	b = append(b, `},"last_consolidated":`...)
 	b = strconv.AppendInt(b, int64(m.consolidated), 10)
 	for _, k := range slices.Sorted(maps.Keys(m.extra)) {

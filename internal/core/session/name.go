@@ -27,6 +27,7 @@ func fileName(key string) (string, error) {
 	case !utf8.ValidString(key):
 		return "", errors.New("the session key is not valid UTF-8")
 	}
+
 	name := base64.RawURLEncoding.EncodeToString([]byte(key))
 	if len(name) > maxName {
 		return hashName(key), nil

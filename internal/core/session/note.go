@@ -46,9 +46,11 @@ func (s *Session) Note(n TurnNote) error {
 		raw, err = json.Marshal(n)
 		raw = s.store.opt.Secrets.RedactJSON(raw)
 	}
+
 	if err != nil {
 		return fmt.Errorf("note of a turn: %w", err)
 	}
+
 	if len(raw) > maxNote {
 		raw = nil
 	}

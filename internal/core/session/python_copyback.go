@@ -34,14 +34,17 @@ func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 	if err := diskio.MkdirAll(st.opt.Workspace, 0o700); err != nil {
 		return done, err
 	}
+
 	tree, err := diskio.OpenTree(st.opt.Workspace)
 	if err != nil {
 		return done, err
 	}
+
 	defer tree.Close() //nolint:errcheck // nothing is pending
 	if err := tree.MkdirAll(dirOld, 0o700); err != nil {
 		return done, err
 	}
+
 	for _, info := range list {
 		target := path.Join(dirOld, pythonName(info.Key)+suffixLog)
 		list, err := &done.Copied, error(nil)
@@ -57,11 +60,13 @@ func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 		default:
 			err = e
 		}
+
 		if err != nil {
 			return done, fmt.Errorf("copy %s: %w", info.Key, err)
 		}
 		*list = append(*list, info.Key)
 	}
+
 	return done, nil
 }
 
@@ -72,14 +77,17 @@ func covers(ctx context.Context, st *Store, key string, tree *diskio.Tree, targe
 	if err != nil {
 		return false
 	}
+
 	theirs, err := recordsIn(bytes.NewReader(data))
 	if err != nil {
 		return false
 	}
+
 	ours, err := st.all(ctx, key)
 	if err != nil {
 		return false
 	}
+
 	for i := 0; i+len(theirs) <= len(ours); i++ {
 		if slices.EqualFunc(ours[i:i+len(theirs)], theirs, sameMessage) {
 			return true
@@ -108,6 +116,7 @@ func (st *Store) copied(ctx context.Context, key string, tree *diskio.Tree, targ
 	if err != nil {
 		return false, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	c := &comparer{f: f}
 	if err := st.Export(ctx, key, c); err != nil {

@@ -77,14 +77,17 @@ func (st *Store) importOld() error {
 			err := m.from.moveTo(m.to)
 			mu.Lock()
 			defer mu.Unlock()
+
 			if err != nil {
 				st.skip(m.from, err)
 				return
 			}
+
 			st.imported.Sessions++
 			st.opt.Log.Info("took over a session", "session", m.from.key, "from", m.from.String(), "to", m.to)
 		})
 	}
+
 	work.Wait()
 	return nil
 }
@@ -107,6 +110,7 @@ func (st *Store) planImport(logs []oldLog) ([]move, error) {
 			st.skip(l, err)
 			continue
 		}
+
 		if planned[target] {
 			if target, err = conflictName(target, planned); err != nil {
 				return nil, err
@@ -114,9 +118,11 @@ func (st *Store) planImport(logs []oldLog) ([]move, error) {
 		} else if !free {
 			continue
 		}
+
 		planned[target] = true
 		moves = append(moves, move{from: l, to: target})
 	}
+
 	return moves, nil
 }
 
@@ -135,14 +141,17 @@ func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error
 			_ = t.Close() // only read from
 		}
 	}
+
 	type place struct{ dir, sub string }
 	places := []place{{st.opt.Workspace, dirOld}}
 	if !st.opt.Secondary {
 		places = append(places, place{filepath.Join(st.opt.DataDir, dirRoot), "."})
 	}
+
 	for _, dir := range st.opt.ImportDirs {
 		places = append(places, place{dir, "."})
 	}
+
 	for _, p := range places {
 		tree, err := diskio.OpenTree(p.dir)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -151,6 +160,7 @@ func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error
 		if err != nil {
 			return nil, left, done, err
 		}
+
 		trees = append(trees, tree)
 		entries, err := tree.ReadDir(p.sub)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -160,15 +170,18 @@ func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error
 			left = append(left, err.Error())
 			continue
 		}
+
 		for _, e := range entries {
 			if !strings.HasSuffix(e.Name(), suffixLog) || e.Name() == suffixLog {
 				continue
 			}
+
 			l := oldLog{tree: tree, name: path.Join(p.sub, e.Name())}
 			if st.opt.Foreign != nil && st.opt.Foreign(l.String()) {
 				left = append(left, l.String()+": it came from outside")
 				continue
 			}
+
 			l, err := l.inspect()
 			if err != nil {
 				left = append(left, l.String()+": "+err.Error())
@@ -179,6 +192,7 @@ func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error
 			}
 		}
 	}
+
 	return logs, left, done, nil
 }
 
@@ -189,6 +203,7 @@ func (o oldLog) inspect() (oldLog, error) {
 	if err != nil {
 		return o, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	info, err := f.Stat()
 	if err != nil {
@@ -197,6 +212,7 @@ func (o oldLog) inspect() (oldLog, error) {
 	if o.size = info.Size(); o.size > maxOldBytes {
 		return o, fmt.Errorf("it has %d bytes, at most %d are taken", o.size, int64(maxOldBytes))
 	}
+
 	o.key, err = keyIn(io.NewSectionReader(f, 0, oldKeyReach))
 	if o.key == "" {
 		o.key = suggestedKey(o.name)
@@ -210,6 +226,7 @@ func (st *Store) placeFor(key string) (target string, free bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
+
 	for _, n := range []string{name, hashName(key)} {
 		target = filepath.Join(st.dir, n+suffixLog)
 		stored, err := storedKey(target)
@@ -219,10 +236,12 @@ func (st *Store) placeFor(key string) (target string, free bool, err error) {
 			}
 			return target, true, nil
 		}
+
 		if err != nil || stored == key || stored == "" {
 			return target, false, err
 		}
 	}
+
 	return target, false, nil
 }
 
@@ -261,11 +280,13 @@ func conflictName(path string, claimed map[string]bool) (string, error) {
 	if err := diskio.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
+
 	for n := 1; ; n++ {
 		name := filepath.Join(dir, filepath.Base(path)+"."+strconv.Itoa(n))
 		if claimed[name] {
 			continue
 		}
+
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			return name, nil
 		} else if err != nil {
@@ -281,6 +302,7 @@ func (o oldLog) moveTo(target string) error {
 	if err != nil {
 		return err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	before, err := f.Stat()
 	if err != nil {
@@ -289,6 +311,7 @@ func (o oldLog) moveTo(target string) error {
 	if err := copyVerified(f, before.Size(), target); err != nil {
 		return err
 	}
+
 	after, err := o.tree.Lstat(o.name)
 	if err != nil || !os.SameFile(before, after) || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
 		return errors.Join(errors.New("the file changed while it was copied"), err, os.Remove(target))
@@ -304,6 +327,7 @@ func copyVerified(f io.ReaderAt, size int64, target string) error {
 	if err != nil {
 		return err
 	}
+
 	whole := func() io.Reader {
 		return io.MultiReader(io.NewSectionReader(f, 0, size), strings.NewReader(end))
 	}
@@ -311,6 +335,7 @@ func copyVerified(f io.ReaderAt, size int64, target string) error {
 	if err := writeTemp(tmp, whole()); err != nil {
 		return err
 	}
+
 	same, err := sameContent(tmp, whole())
 	if err != nil || !same {
 		return errors.Join(errors.New("the copy is not equal"), err, os.Remove(tmp))
@@ -339,6 +364,7 @@ func sameContent(path string, r io.Reader) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	a, b := sha256.New(), sha256.New()
 	_, err = io.Copy(a, f)
 	if err = errors.Join(err, f.Close()); err != nil {

@@ -50,6 +50,7 @@ func (st *Store) Unimported(ctx context.Context) ([]Unimported, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer tree.Close() //nolint:errcheck // only read from
 
 	entries, err := tree.ReadDir(dirOld)
@@ -66,16 +67,19 @@ func (st *Store) Unimported(ctx context.Context) ([]Unimported, error) {
 		if filepath.Ext(e.Name()) != suffixLog || len(out) > maxOldFiles {
 			continue
 		}
+
 		l := oldLog{tree: tree, name: dirOld + "/" + e.Name()}
 		u, err := st.compare(ctx, l)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", l, err))
 			continue
 		}
+
 		if u.Messages > 0 {
 			out = append(out, u)
 		}
 	}
+
 	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
 	return out, errors.Join(errs...)
 }
@@ -87,6 +91,7 @@ func Waiting(ctx context.Context, opt Options) (found []Unimported, first bool, 
 	if err != nil {
 		return nil, false, err
 	}
+
 	st := &Store{opt: opt, place: place, dir: place.Dir(dirRoot), state: store.Under(opt.Store, dirRoot, place.ID), used: map[string]*slot{}}
 	if seen && !place.Entry.Imported[kindSessions].IsZero() {
 		found, err = st.Unimported(ctx)
@@ -101,12 +106,14 @@ func Waiting(ctx context.Context, opt Options) (found []Unimported, first bool, 
 			left = append(left, err.Error())
 			continue
 		}
+
 		theirs, err := recordsIn(io.LimitReader(f, maxOldBytes))
 		if err := errors.Join(err, f.Close()); err != nil {
 			left = append(left, err.Error())
 		}
 		found = append(found, Unimported{File: l.String(), Key: l.key, Messages: len(theirs), New: true})
 	}
+
 	if len(left) > 0 {
 		err = errors.Join(err, errors.New(strings.Join(left, "; ")))
 	}
@@ -120,20 +127,24 @@ func Grown(ctx context.Context, st *Store) ([]Unimported, error) {
 	if err != nil {
 		return nil, nil // without a workspace there is nothing to tell
 	}
+
 	defer tree.Close() //nolint:errcheck // only read from
 	entries, err := tree.ReadDir(dirOld)
 	if err != nil {
 		return nil, nil // no folder, or none of ours
 	}
+
 	newest := st.place.Entry.Imported[kindGrown]
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == suffixLog && info.ModTime().After(newest) {
 			newest = info.ModTime().UTC()
 		}
 	}
+
 	if newest.Equal(st.place.Entry.Imported[kindGrown]) {
 		return nil, nil
 	}
+
 	found, err := st.Unimported(ctx) // a file that cannot be read is not told of again, either
 	return found, errors.Join(err, st.place.Update(func(r *Entry) error {
 		if r.Imported == nil {
@@ -150,10 +161,12 @@ func (st *Store) compare(ctx context.Context, l oldLog) (Unimported, error) {
 	if err != nil {
 		return Unimported{}, err
 	}
+
 	f, err := l.tree.Open(l.name)
 	if err != nil {
 		return Unimported{}, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 
 	sum := sha256.New()
@@ -161,6 +174,7 @@ func (st *Store) compare(ctx context.Context, l oldLog) (Unimported, error) {
 	if err != nil {
 		return Unimported{}, err
 	}
+
 	u := Unimported{File: l.String(), Key: l.key, name: l.name, sum: hex.EncodeToString(sum.Sum(nil))}
 	if n := len(theirs); n > 0 {
 		u.Last = firstRunes(theirs[n-1].Display(), previewRunes)
@@ -174,6 +188,7 @@ func (st *Store) compare(ctx context.Context, l oldLog) (Unimported, error) {
 	if err != nil {
 		return Unimported{}, err
 	}
+
 	more, fits := goesOn(ours, theirs)
 	u.Messages, u.Apart = len(more), !fits
 	if !fits {
@@ -199,11 +214,13 @@ func recordsIn(r io.Reader) (out []Record, err error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if mayBeMetadata(line.Bytes) {
 			if _, kind := parseMetadata(line.Bytes); kind != "" {
 				continue
 			}
 		}
+
 		var rec Record
 		if rec.UnmarshalJSON(line.Bytes) == nil {
 			out = append(out, rec)
@@ -219,12 +236,14 @@ func goesOn(ours, theirs []Record) (more []Record, fits bool) {
 	if len(ours) == 0 {
 		return theirs, true
 	}
+
 	for end := len(theirs); end > 0; end-- {
 		n := min(len(ours), end)
 		if slices.EqualFunc(ours[len(ours)-n:], theirs[end-n:end], sameMessage) {
 			return theirs[end:], true
 		}
 	}
+
 	// An older state of ours has nothing more.
 	for end := len(ours); end > 0; end-- {
 		n := min(len(theirs), end)
@@ -254,10 +273,12 @@ func (st *Store) Import(ctx context.Context, u Unimported) error {
 	if u.Apart {
 		return fmt.Errorf("%s does not go on where the conversation ends", u.File)
 	}
+
 	tree, err := diskio.OpenTree(st.opt.Workspace)
 	if err != nil {
 		return err
 	}
+
 	defer tree.Close() //nolint:errcheck // only read from
 	data, err := tree.ReadFile(u.name, maxOldBytes)
 	if err != nil {
@@ -274,6 +295,7 @@ func (st *Store) Import(ctx context.Context, u Unimported) error {
 	if u.New && s.Len() == 0 {
 		return errors.Join(st.plantLog(u.Key, data), s.Release())
 	}
+
 	theirs, err := recordsIn(bytes.NewReader(data))
 	if err == nil {
 		var ours []Record
@@ -284,6 +306,7 @@ func (st *Store) Import(ctx context.Context, u Unimported) error {
 			}
 		}
 	}
+
 	return errors.Join(err, s.Release())
 }
 

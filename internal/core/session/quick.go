@@ -21,21 +21,25 @@ func (r *Record) quick(line []byte) bool {
 	if !s.is('{') {
 		return false
 	}
+
 	var stamp []byte
 	for {
 		key, ok := s.plain()
 		if !ok || !s.is(':') {
 			return false
 		}
+
 		raw := s.value()
 		if raw == nil {
 			return false
 		}
+
 		if string(key) == "timestamp" {
 			stamp = raw
 		} else if !r.member(string(key), raw) {
 			return false
 		}
+
 		if s.is(',') {
 			continue
 		}
@@ -70,6 +74,7 @@ func (r *Record) member(key string, raw []byte) bool {
 			return quoted(raw, &r.Content.Text)
 		}
 		return json.Unmarshal(raw, &r.Content) == nil
+
 	case "tool_calls":
 		return raw[0] == '[' && json.Unmarshal(raw, &r.ToolCalls) == nil
 	case "tool_call_id":
@@ -155,6 +160,7 @@ func quoted(raw []byte, to *string) bool {
 	if raw[0] != '"' {
 		return false
 	}
+
 	in := raw[1 : len(raw)-1]
 	at := bytes.IndexByte(in, '\\')
 	if !utf8.Valid(in) {
@@ -164,6 +170,7 @@ func quoted(raw []byte, to *string) bool {
 		*to = string(in)
 		return true
 	}
+
 	out := append(make([]byte, 0, len(in)), in[:at]...)
 	for i := at; i < len(in); i++ {
 		c := in[i]
@@ -182,8 +189,10 @@ func quoted(raw []byte, to *string) bool {
 				return json.Unmarshal(raw, to) == nil
 			}
 		}
+
 		out = append(out, c)
 	}
+
 	*to = string(out)
 	return true
 }
@@ -210,10 +219,12 @@ func (s *scanner) plain() ([]byte, bool) {
 	if !s.is('"') {
 		return nil, false
 	}
+
 	end := bytes.IndexByte(s.data, '"')
 	if end < 0 || bytes.IndexByte(s.data[:end], '\\') >= 0 {
 		return nil, false
 	}
+
 	key := s.data[:end]
 	s.data = s.data[end+1:]
 	return key, true
@@ -224,10 +235,12 @@ func (s *scanner) value() []byte {
 	for len(s.data) > 0 && s.data[0] == ' ' {
 		s.data = s.data[1:]
 	}
+
 	n := valueEnd(s.data)
 	if n <= 0 {
 		return nil
 	}
+
 	raw := s.data[:n]
 	s.data = s.data[n:]
 	return raw
@@ -237,6 +250,7 @@ func valueEnd(b []byte) int {
 	if len(b) == 0 {
 		return 0
 	}
+
 	switch b[0] {
 	case '"':
 		return stringEnd(b)
@@ -250,6 +264,7 @@ func valueEnd(b []byte) int {
 					return 0
 				}
 				i += n - 1
+
 			case '{', '[':
 				depth++
 			case '}', ']':
@@ -258,8 +273,10 @@ func valueEnd(b []byte) int {
 				}
 			}
 		}
+
 		return 0
 	}
+
 	return max(0, bytes.IndexAny(b, ",} "))
 }
 

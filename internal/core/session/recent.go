@@ -39,6 +39,7 @@ func (st *Store) Recent(ctx context.Context, since time.Time, most int) ([]Seen,
 			found = append(found, Seen{e.Name, e.Changed})
 		}
 	}
+
 	slices.SortStableFunc(found, func(a, b Seen) int {
 		return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Key, b.Key))
 	})
@@ -51,10 +52,12 @@ func (st *Store) Recent(ctx context.Context, since time.Time, most int) ([]Seen,
 			out = append(out, Seen{key, s.Changed})
 			continue
 		}
+
 		info, err := st.describe(ctx, s.Key)
 		if err == nil && info.Key != "" {
 			out = append(out, Seen{info.Key, s.Changed})
 		}
 	}
+
 	return out, nil
 }

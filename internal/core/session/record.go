@@ -78,6 +78,7 @@ func (r *Record) general(data []byte) error {
 	if err := m.UnmarshalJSON(data); err != nil {
 		return err
 	}
+
 	var w struct {
 		Timestamp   string          `json:"timestamp"`
 		TS          int64           `json:"ts"`
@@ -104,6 +105,7 @@ func (r *Record) general(data []byte) error {
 			return err
 		}
 	}
+
 	*r = Record{
 		Message: m, TurnID: w.TurnID, InboundID: w.InboundID, SenderID: w.SenderID, Media: w.Media,
 		LatencyMS: int64(w.LatencyMS), Command: w.Command, Plain: w.Plain, Internal: w.Internal, Delivery: w.Delivery,
@@ -127,6 +129,7 @@ func (r Record) appendLine(b []byte) ([]byte, error) {
 		b = append(b, `","ts":`...)
 		b = strconv.AppendInt(b, r.Time.UnixMilli(), 10)
 	}
+
 	b = appendText(b, "turn_id", r.TurnID)
 	b = appendText(b, "inbound_id", r.InboundID)
 	b = appendText(b, "sender_id", r.SenderID)
@@ -140,10 +143,12 @@ func (r Record) appendLine(b []byte) ([]byte, error) {
 		}
 		b = append(b, ']')
 	}
+
 	if r.LatencyMS > 0 {
 		b = append(b, `,"latency_ms":`...)
 		b = strconv.AppendInt(b, r.LatencyMS, 10)
 	}
+
 	b = appendFlag(b, "_command", r.Command)
 	b = appendFlag(b, "_plain", r.Plain)
 	b = appendFlag(b, "_internal", r.Internal)
@@ -158,10 +163,12 @@ func (r Record) appendLine(b []byte) ([]byte, error) {
 		b = append(b, `,"_runtime_context":`...)
 		b = r.Runtime.appendJSON(b)
 	}
+
 	b = append(b, '}')
 	if !r.opaque() {
 		return b, nil
 	}
+
 	// Opaque parts come from outside: they may be broken or hold newlines.
 	var flat bytes.Buffer
 	if err := json.Compact(&flat, b[start:]); err != nil {
@@ -180,6 +187,7 @@ func (c RuntimeContext) appendJSON(b []byte) []byte {
 		}
 		b = text.AppendJSON(b, s)
 	}
+
 	b = append(b, ']')
 	b = appendText(b, "suffix", c.Suffix)
 	if len(c.Blocks) > 0 {
@@ -192,6 +200,7 @@ func (c RuntimeContext) appendJSON(b []byte) []byte {
 		}
 		b = append(b, ']')
 	}
+
 	return append(b, '}')
 }
 
@@ -200,11 +209,13 @@ func (r Record) opaque() bool {
 	if len(r.Thinking) > 0 || len(r.ReasoningDetails) > 0 || (r.Runtime != nil && len(r.Runtime.Blocks) > 0) {
 		return true
 	}
+
 	for _, b := range r.Content.Blocks {
 		if len(b.Raw) > 0 {
 			return true
 		}
 	}
+
 	for _, c := range r.ToolCalls {
 		if len(c.Extra) > 0 {
 			return true

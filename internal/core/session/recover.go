@@ -70,6 +70,7 @@ func (s *Session) recover(readOnly func(tool string) bool) (Recovery, error) {
 		if readOnly != nil && readOnly(c.Name) {
 			text = textReadCut
 		}
+
 		add = append(add, Record{
 			Message: llm.Message{
 				Role: llm.ToolRole, ToolCallID: c.ID, Name: c.Name, Content: llm.Text(text), IsError: true,
@@ -77,6 +78,7 @@ func (s *Session) recover(readOnly func(tool string) bool) (Recovery, error) {
 			Interrupted: true,
 		})
 	}
+
 	rec.Results = len(missing)
 	rec.Note = last == llm.User || len(missing) > 0 || (last == llm.ToolRole && m.open != nil)
 	if rec.Note {
@@ -85,15 +87,18 @@ func (s *Session) recover(readOnly func(tool string) bool) (Recovery, error) {
 			Interrupted: true,
 		})
 	}
+
 	_, checkpoint := m.values[keyCheckpoint]
 	_, pending := m.values[keyPendingUser]
 	if len(add) == 0 && m.open == nil && !checkpoint && !pending {
 		return rec, nil
 	}
+
 	b := s.batch("")
 	if err := b.records(add); err != nil {
 		return Recovery{}, err
 	}
+
 	m.open = nil
 	m.ended, s.note = s.note, nil
 	m.values = maps.Clone(m.values)
@@ -114,15 +119,18 @@ func unfinished(recs []Record) (calls []llm.ToolCall, last llm.Role) {
 		if r.Command {
 			continue
 		}
+
 		if last == "" {
 			if last = r.Role; r.Mark() {
 				last = llm.Assistant // closed already
 			}
 		}
+
 		if r.Role == llm.ToolRole {
 			done[r.ToolCallID] = true
 			continue
 		}
+
 		for _, c := range r.ToolCalls {
 			if !done[c.ID] {
 				done[c.ID] = true
@@ -131,6 +139,7 @@ func unfinished(recs []Record) (calls []llm.ToolCall, last llm.Role) {
 		}
 		break
 	}
+
 	return calls, last
 }
 
@@ -145,10 +154,12 @@ func (s *Session) fromCheckpoint() []Record {
 	if !ok || json.Unmarshal(raw, &c) != nil || c.Assistant == nil || c.Assistant.Role != llm.Assistant {
 		return nil
 	}
+
 	var lost []Record
 	for _, m := range append([]llm.Message{*c.Assistant}, c.Results...) {
 		lost = append(lost, Record{Message: m})
 	}
+
 	// The beginning of the checkpoint may be the end of the log already.
 	for k := min(len(lost), len(s.j.recs)); k > 0; k-- {
 		if sameMessages(s.j.recs[len(s.j.recs)-k:], lost[:k]) {

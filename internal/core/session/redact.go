@@ -18,12 +18,14 @@ func (r Record) redacted(secrets *httpsafe.Registry) Record {
 			r.Content.Blocks[i].Text = text
 		}
 	}
+
 	for i, c := range r.ToolCalls {
 		if args := clean(c.Arguments); args != c.Arguments {
 			r.ToolCalls = slices.Clone(r.ToolCalls)
 			r.ToolCalls[i].Arguments = args
 		}
 	}
+
 	r.Failure = clean(r.Failure)
 	if r.Runtime != nil && r.Runtime.Suffix != "" {
 		about := *r.Runtime

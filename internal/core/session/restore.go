@@ -33,17 +33,21 @@ func ListArchive(ctx context.Context, st *Store) ([]Archived, error) {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
+
 		var info Info
 		if err == nil {
 			info, err = st.describe(ctx, e.Name)
 		}
+
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
+
 		id := strings.TrimSuffix(strings.TrimPrefix(e.Name, dirArchive+"/"), suffixLog)
 		out = append(out, Archived{info, id})
 	}
+
 	sort.Slice(out, func(i, j int) bool {
 		a, b := &out[i], &out[j]
 		return a.Updated.After(b.Updated) || a.Updated.Equal(b.Updated) && a.ID < b.ID
@@ -59,22 +63,27 @@ func Restore(ctx context.Context, st *Store, id string) (key string, err error) 
 	if all == nil && err != nil {
 		return "", err
 	}
+
 	for i := range all {
 		if all[i].ID == id {
 			key = all[i].Key
 		}
 	}
+
 	if key == "" {
 		return "", ErrNotFound
 	}
+
 	s, err := st.Acquire(ctx, key)
 	if err != nil {
 		return key, err
 	}
+
 	err = s.do(func() error {
 		if s.j.size > 0 {
 			return ErrExists
 		}
+
 		lines, err := archivedLines(ctx, st, id)
 		if err != nil {
 			return err
@@ -82,6 +91,7 @@ func Restore(ctx context.Context, st *Store, id string) (key string, err error) 
 		if err := s.j.log.Replace(ctx, -1, lines); err != nil {
 			return err
 		}
+
 		s.j.reset()
 		return st.state.Remove(ctx, dirArchive+"/"+id+suffixLog)
 	})
@@ -96,6 +106,7 @@ func Erase(ctx context.Context, st *Store, key string) error {
 	if err != nil {
 		return err
 	}
+
 	err = s.do(func() error {
 		archived, err := st.archivedUnder(ctx, s.j.name)
 		if err != nil {
@@ -104,11 +115,13 @@ func Erase(ctx context.Context, st *Store, key string) error {
 		if s.j.size == 0 && len(archived) == 0 {
 			return ErrNotFound
 		}
+
 		for _, name := range append(archived, s.j.name) {
 			if err := st.removeLog(ctx, name); err != nil {
 				return err
 			}
 		}
+
 		s.j.reset()
 		return nil
 	})
@@ -122,6 +135,7 @@ func EraseArchived(ctx context.Context, st *Store, id string) error {
 	if all == nil && err != nil {
 		return err
 	}
+
 	for i := range all {
 		if all[i].ID == id {
 			return st.removeLog(ctx, dirArchive+"/"+id+suffixLog)
@@ -142,6 +156,7 @@ func (st *Store) archivedUnder(ctx context.Context, name string) (out []string, 
 			out = append(out, e.Name)
 		}
 	}
+
 	return out, nil
 }
 
@@ -156,6 +171,7 @@ func archivedLines(ctx context.Context, st *Store, id string) (lines []byte, err
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, f.Close()) }()
 	info, err := f.Info(ctx)
 	if err != nil {
@@ -164,6 +180,7 @@ func archivedLines(ctx context.Context, st *Store, id string) (lines []byte, err
 	if info.Size > maxRestore {
 		return nil, fmt.Errorf("the log has %d MiB, which is too much to bring back", info.Size>>20)
 	}
+
 	lines = make([]byte, info.Size)
 	_, err = io.ReadFull(io.NewSectionReader(f, 0, info.Size), lines)
 	return lines, err

@@ -9,11 +9,13 @@ func folderIdentity(path string) (device, inode uint64, born int64) {
 	if err != nil {
 		return 0, 0, 0
 	}
+
 	h, err := windows.CreateFile(name, 0, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE,
 		nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
 	if err != nil {
 		return 0, 0, 0
 	}
+
 	defer windows.CloseHandle(h) //nolint:errcheck // only looked at
 	var info windows.ByHandleFileInformation
 	if windows.GetFileInformationByHandle(h, &info) != nil || info.FileAttributes&windows.FILE_ATTRIBUTE_DIRECTORY == 0 {

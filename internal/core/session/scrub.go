@@ -44,27 +44,33 @@ func Scrub(ctx context.Context, path string, replace map[string]string) (changed
 			return false, errors.New("scrub: the texts differ in length")
 		}
 	}
+
 	unlock, err := lockLog(ctx, path)
 	if err != nil {
 		return false, err
 	}
+
 	defer func() { err = errors.Join(err, unlock()) }()
 
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return false, err
 	}
+
 	before, err := os.ReadFile(path)
 	if err != nil {
 		return false, err
 	}
+
 	after := before
 	for old, fresh := range replace {
 		after = bytes.ReplaceAll(after, []byte(old), []byte(fresh))
 	}
+
 	if bytes.Equal(before, after) {
 		return false, nil
 	}
+
 	after = reseal(before, after)
 	if err := writeTemp(path+suffixTemp, bytes.NewReader(after)); err != nil {
 		return false, err
@@ -82,15 +88,18 @@ func lockLog(ctx context.Context, path string) (unlock func() error, err error) 
 	if filepath.Base(filepath.Dir(dir)) != dirRoot {
 		return func() error { return nil }, nil
 	}
+
 	name, _, _ := strings.Cut(filepath.Base(path), suffixLog)
 	if key, err := storedKey(path); err == nil && key != "" { // a hashed name does not tell it
 		if name, err = fileName(key); err != nil {
 			return nil, err
 		}
 	}
+
 	locks := diskio.NewLocks(dir)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+
 	for err = locks.Try(name); err != nil; err = locks.Try(name) {
 		_, busy := errors.AsType[*diskio.LockedError](err)
 		select {
@@ -98,10 +107,12 @@ func lockLog(ctx context.Context, path string) (unlock func() error, err error) 
 			busy = false
 		case <-time.After(10 * time.Millisecond):
 		}
+
 		if !busy {
 			return nil, errors.Join(fmt.Errorf("the conversation is in use; try again: %w", err), locks.Close())
 		}
 	}
+
 	return func() error { return errors.Join(locks.Release(name), locks.Close()) }, nil
 }
 
@@ -117,19 +128,23 @@ func Damaged(ctx context.Context, data string) ([]Damage, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var out []Damage
 	for _, path := range logs {
 		if strings.HasSuffix(path, ".torn") {
 			continue // a line that a crash tore is kept there
 		}
+
 		d, err := damageIn(path)
 		if err != nil {
 			return nil, err
 		}
+
 		if len(d.Lines) > 0 {
 			out = append(out, d)
 		}
 	}
+
 	return out, ctx.Err()
 }
 
@@ -139,12 +154,14 @@ func damageIn(path string) (Damage, error) {
 	if err != nil {
 		return d, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	n := 0
 	for line, err := range diskio.Lines(f, 0) {
 		if err != nil {
 			return d, err
 		}
+
 		n++
 		_, sealed, ok := store.Unseal(line.Bytes)
 		unsealed := !sealed && line.Whole && len(line.Bytes) > 0
@@ -152,5 +169,6 @@ func damageIn(path string) (Damage, error) {
 			d.Lines = append(d.Lines, n)
 		}
 	}
+
 	return d, nil
 }

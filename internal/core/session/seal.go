@@ -28,6 +28,7 @@ func reseal(before, after []byte) []byte {
 		if n == 0 {
 			n = len(before)
 		}
+
 		line := bytes.TrimSuffix(after[:n], []byte{'\n'})
 		if _, _, ok := store.Unseal(bytes.TrimSuffix(before[:n], []byte{'\n'})); ok {
 			if body, found, ok := store.Unseal(line); found && !ok {
@@ -36,6 +37,7 @@ func reseal(before, after []byte) []byte {
 				line = nil
 			}
 		}
+
 		if line != nil {
 			out = append(out, line...)
 		}
@@ -44,5 +46,6 @@ func reseal(before, after []byte) []byte {
 		}
 		before, after = before[n:], after[n:]
 	}
+
 	return out
 }

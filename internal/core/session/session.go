@@ -118,6 +118,7 @@ func (s *Session) SetMeta(key string, v any) error {
 	case keyOpenTurn, keyReplay, keyInbound, keyTurn:
 		return fmt.Errorf("the metadata key %q belongs to the log", key)
 	}
+
 	var raw bytes.Buffer
 	if v != nil {
 		enc := json.NewEncoder(&raw)
@@ -126,6 +127,7 @@ func (s *Session) SetMeta(key string, v any) error {
 			return fmt.Errorf("metadata %q: %w", key, err)
 		}
 	}
+
 	return s.do(func() error {
 		s.j.meta.values = maps.Clone(s.j.meta.values)
 		if v == nil {
@@ -136,6 +138,7 @@ func (s *Session) SetMeta(key string, v any) error {
 			}
 			s.j.meta.values[key] = bytes.TrimSpace(raw.Bytes())
 		}
+
 		s.j.dirty = true
 		return nil
 	})
@@ -193,6 +196,7 @@ func (s *Session) SetReplay(index int) error {
 		if index == s.j.first {
 			return nil
 		}
+
 		s.carryInbound(s.j.recs[:index-s.j.first], s.j.recs[index-s.j.first:])
 		s.j.drop(index - s.j.first)
 		s.j.dirty = true
@@ -210,6 +214,7 @@ func (s *Session) Append(recs ...Record) error {
 		if s.j.dirty || s.j.size == 0 || s.j.size-s.j.metaEnd > metadataEvery {
 			b.metadata(s.j.meta)
 		}
+
 		if err := b.records(recs); err != nil {
 			return err
 		}
@@ -232,6 +237,7 @@ func (s *Session) beginTurn(id string, recs []Record) error {
 	if _, err := s.recover(nil); err != nil {
 		return err
 	}
+
 	m := s.j.meta
 	s.note = nil
 	b := s.batch(id)
@@ -254,6 +260,7 @@ func (s *Session) EndTurn(recs ...Record) error {
 		if err := b.records(recs); err != nil {
 			return err
 		}
+
 		m := s.j.meta
 		m.open = nil
 		m.ended, s.note = s.note, nil
@@ -271,6 +278,7 @@ func (s *Session) Sync(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	target := s.written
 	switch {
@@ -284,6 +292,7 @@ func (s *Session) Sync(ctx context.Context) error {
 		s.mu.Unlock()
 		return nil
 	}
+
 	log := s.j.log
 	s.mu.Unlock()
 	err := log.Sync(ctx)
@@ -297,9 +306,11 @@ func (s *Session) Sync(ctx context.Context) error {
 func (s *Session) SeenInbound(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.j == nil || id == "" {
 		return false
 	}
+
 	// A redelivery comes soon; looking at the newest records keeps this cheap
 	// however long the conversation is.
 	recent := s.j.recs[max(0, len(s.j.recs)-recentRecords):]
@@ -370,15 +381,18 @@ func (s *Session) carryInbound(dropped, kept []Record) {
 			ids = append(ids, r.InboundID)
 		}
 	}
+
 	room := carriedMax
 	for _, r := range kept {
 		if r.InboundID != "" {
 			room--
 		}
 	}
+
 	ids = ids[max(0, len(ids)-max(0, room)):]
 	values := maps.Clone(s.j.meta.values)
 	delete(values, keyInbound)
+
 	if len(ids) > 0 {
 		if values == nil {
 			values = map[string]json.RawMessage{}
@@ -389,5 +403,6 @@ func (s *Session) carryInbound(dropped, kept []Record) {
 		}
 		values[keyInbound] = raw
 	}
+
 	s.j.meta.values = values
 }

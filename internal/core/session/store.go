@@ -108,6 +108,7 @@ func Open(opt Options) (*Store, error) {
 	if opt.DataDir == "" || opt.Store == nil || opt.Workspace == "" {
 		return nil, errors.New("a session store needs a data directory, a store and a workspace")
 	}
+
 	switch opt.Fsync {
 	case "":
 		opt.Fsync = FsyncTurn
@@ -115,6 +116,7 @@ func Open(opt Options) (*Store, error) {
 	default:
 		return nil, fmt.Errorf("unknown fsync policy %q", opt.Fsync)
 	}
+
 	if opt.MaxLive <= 0 {
 		opt.MaxLive = 64
 	}
@@ -133,10 +135,12 @@ func Open(opt Options) (*Store, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
+
 	place, err := Identify(opt.Store, opt.DataDir, opt.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("open sessions of %s: %w", opt.Workspace, err)
 	}
+
 	dir := place.Dir(dirRoot)
 	st := &Store{opt: opt, place: place, dir: dir, state: store.Under(opt.Store, dirRoot, place.ID), used: map[string]*slot{}}
 	if info, err := os.Stat(place.Path); err != nil || !info.IsDir() {
@@ -172,6 +176,7 @@ func (st *Store) AcquireTelling(ctx context.Context, key string, busy func(*Busy
 	if err != nil {
 		return nil, err
 	}
+
 	sl := st.enter(key, name)
 	s, err := st.acquire(ctx, sl, name, busy)
 	if err != nil {
@@ -184,21 +189,25 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string, busy func(*
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+
 	select {
 	case sl.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+
 	if err := sl.lock(ctx, st.state, st.opt.LockWait, busy); err != nil {
 		<-sl.turn
 		return nil, err
 	}
+
 	if err := st.ready(ctx, sl, name); err != nil {
 		sl.j = nil
 		err = errors.Join(err, sl.free())
 		<-sl.turn
 		return nil, err
 	}
+
 	s := &Session{store: st, slot: sl, j: sl.j}
 	st.mu.Lock()
 	sl.owner = s
@@ -216,6 +225,7 @@ func (sl *slot) lock(ctx context.Context, state store.Store, wait time.Duration,
 			sl.free = free
 			return nil
 		}
+
 		locked, ok := errors.AsType[*store.LockedError](err)
 		if !ok {
 			return err
@@ -223,10 +233,12 @@ func (sl *slot) lock(ctx context.Context, state store.Store, wait time.Duration,
 		if waited >= wait {
 			return &BusyError{Key: sl.key, PID: locked.PID}
 		}
+
 		if waited >= time.Second && !told {
 			told = true
 			busy(&BusyError{Key: sl.key, PID: locked.PID})
 		}
+
 		pause = min(max(2*pause, time.Millisecond), 50*time.Millisecond, wait-waited)
 		t := time.NewTimer(pause)
 		select {
@@ -246,6 +258,7 @@ func (st *Store) ready(ctx context.Context, sl *slot, name string) error {
 			return err
 		}
 	}
+
 	j, err := st.find(ctx, sl.key, name)
 	if err == nil {
 		sl.j = j
@@ -260,6 +273,7 @@ func (st *Store) find(ctx context.Context, key, name string) (*journal, error) {
 	if err := j.open(ctx, st.state, name); err != nil {
 		return nil, err
 	}
+
 	err := st.refresh(ctx, j)
 	if errors.Is(err, errOtherKey) && name != hashName(key) {
 		err = nil // it has the hashed one
@@ -268,6 +282,7 @@ func (st *Store) find(ctx context.Context, key, name string) (*journal, error) {
 	} else if i, err := st.state.Stat(ctx, hashName(key)+suffixLog); err != nil || !i.Exists() {
 		return j, err
 	}
+
 	if err := errors.Join(err, j.log.Close(), j.open(ctx, st.state, hashName(key))); err != nil {
 		return nil, err
 	}
@@ -287,6 +302,7 @@ func (st *Store) refresh(ctx context.Context, j *journal) error {
 	if err != nil {
 		return err
 	}
+
 	if torn > 0 {
 		st.opt.Log.WarnContext(ctx, "put a torn line aside", "session", j.key, "file", st.state.Where(j.name)+".torn", "bytes", torn)
 	}
@@ -302,6 +318,7 @@ func (st *Store) refresh(ctx context.Context, j *journal) error {
 func (s *Session) Release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.j == nil {
 		return nil
 	}
@@ -309,11 +326,13 @@ func (s *Session) Release() error {
 		s.j = nil
 		return nil
 	}
+
 	if s.wasteful() {
 		if err := s.compact(); err != nil {
 			s.store.opt.Log.Warn("cannot compact a session", "session", s.j.key, "err", err)
 		}
 	}
+
 	j := s.j
 	err := s.saveMeta()
 	if s.written > 0 && err == nil && s.broken == nil {
@@ -322,6 +341,7 @@ func (s *Session) Release() error {
 	if err != nil || s.broken != nil {
 		j.seen = store.Cursor{} // the disk is the truth: the next owner reads it again
 	}
+
 	s.j = nil
 	bytes := j.liveBytes()
 	err = errors.Join(err, s.slot.free())
@@ -357,16 +377,19 @@ func dropped(slots []*slot) error {
 func (st *Store) enter(key, name string) *slot {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+
 	sl := st.used[key]
 	if sl == nil {
 		sl = &slot{key: key, name: name, turn: make(chan struct{}, 1)}
 		st.used[key] = sl
 	}
+
 	if sl.elem != nil {
 		st.idle.Remove(sl.elem)
 		sl.elem = nil
 		st.size -= sl.bytes
 	}
+
 	sl.users++
 	return sl
 }
@@ -393,6 +416,7 @@ func (st *Store) leave(sl *slot) error {
 		st.size += sl.bytes
 		gone = st.evict(st.opt.MaxLive)
 	}
+
 	st.mu.Unlock()
 	return dropped(gone)
 }

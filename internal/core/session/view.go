@@ -47,11 +47,13 @@ func OpenView(ctx context.Context, st *Store, key string) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	v := &View{f: f, size: info.Size}
 	last, err := v.lastAnchor()
 	if err == nil {
 		v.end, err = v.count(ctx, last, -1)
 	}
+
 	if err != nil {
 		_ = f.Close() // only read from
 		return nil, err
@@ -100,12 +102,14 @@ func (v *View) count(ctx context.Context, a anchor, most int) (anchor, error) {
 		if err == nil {
 			err = context.Cause(ctx)
 		}
+
 		if err != nil {
 			return a, err
 		}
 		if a.count == most {
 			return a, nil
 		}
+
 		if e, ok := itemIn(line); ok && e.Note == nil {
 			a.count++
 		}
@@ -119,6 +123,7 @@ func (v *View) place(ctx context.Context, index int) (anchor, error) {
 	if index >= v.end.count {
 		return v.end, nil
 	}
+
 	low, high := anchor{}, v.end
 	for high.offset-low.offset > anchorStep {
 		middle := low.offset + (high.offset-low.offset)/2
@@ -134,6 +139,7 @@ func (v *View) place(ctx context.Context, index int) (anchor, error) {
 			high = a
 		}
 	}
+
 	return v.count(ctx, low, index)
 }
 
@@ -143,6 +149,7 @@ func (v *View) IndexAt(ctx context.Context, offset int64) (int, bool, error) {
 	if offset < 0 || offset >= v.size || !afterNewline(v.f, offset) {
 		return 0, false, nil
 	}
+
 	low, high := anchor{}, v.end
 	for min(high.offset, offset)-low.offset > anchorStep {
 		middle := low.offset + (min(high.offset, offset)-low.offset)/2
@@ -150,28 +157,34 @@ func (v *View) IndexAt(ctx context.Context, offset int64) (int, bool, error) {
 		if err != nil {
 			return 0, false, err
 		}
+
 		if ok && a.count >= low.count && a.count <= v.end.count {
 			low = a
 		} else {
 			high.offset = middle
 		}
 	}
+
 	index := low.count
 	for line, err := range store.Lines(v.f, low.offset, v.size) {
 		if err == nil {
 			err = context.Cause(ctx)
 		}
+
 		if err != nil || line.Offset > offset {
 			return 0, false, err
 		}
+
 		it, ok := itemIn(line)
 		if line.Offset == offset {
 			return index, ok && it.Note == nil, nil
 		}
+
 		if ok && it.Note == nil {
 			index++
 		}
 	}
+
 	return 0, false, nil
 }
 
@@ -182,6 +195,7 @@ func (v *View) anchorBetween(ctx context.Context, from, to int64) (anchor, bool,
 		if err == nil {
 			err = context.Cause(ctx)
 		}
+
 		if err != nil {
 			return anchor{}, false, err
 		}
@@ -193,6 +207,7 @@ func (v *View) anchorBetween(ctx context.Context, from, to int64) (anchor, bool,
 			return a, true, nil
 		}
 	}
+
 	return anchor{}, false, nil
 }
 
@@ -204,21 +219,26 @@ func (v *View) Backward(ctx context.Context, before int) iter.Seq2[Item, error] 
 			yield(Item{}, err)
 			return
 		}
+
 		for line, err := range diskio.LinesBackward(v.f, a.offset) {
 			if err == nil {
 				err = context.Cause(ctx)
 			}
+
 			if err != nil {
 				yield(Item{}, err)
 				return
 			}
+
 			e, ok := itemIn(line)
 			if !ok {
 				continue
 			}
+
 			if e.Note == nil {
 				a.count--
 			}
+
 			if e.Index = a.count; !yield(e, nil) {
 				return
 			}
@@ -234,22 +254,27 @@ func (v *View) Forward(ctx context.Context, from int) iter.Seq2[Item, error] {
 			yield(Item{}, err)
 			return
 		}
+
 		for line, err := range store.Lines(v.f, a.offset, v.size) {
 			if err == nil {
 				err = context.Cause(ctx)
 			}
+
 			if err != nil {
 				yield(Item{}, err)
 				return
 			}
+
 			e, ok := itemIn(line)
 			if !ok {
 				continue
 			}
+
 			e.Index = a.count
 			if e.Note == nil {
 				a.count++
 			}
+
 			if !yield(e, nil) {
 				return
 			}
@@ -266,6 +291,7 @@ func itemIn(line diskio.Line) (e Item, ok bool) {
 	if bytes.HasPrefix(line.Bytes, []byte(metadataStart)) && !bytes.Contains(line.Bytes, []byte(`"`+keyTurn+`"`)) {
 		return e, false
 	}
+
 	if mayBeMetadata(line.Bytes) {
 		m, kind := parseMetadata(line.Bytes)
 		if kind != "" {
@@ -273,5 +299,6 @@ func itemIn(line diskio.Line) (e Item, ok bool) {
 			return e, e.Note != nil
 		}
 	}
+
 	return e, e.Record.UnmarshalJSON(line.Bytes) == nil
 }

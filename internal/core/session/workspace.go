@@ -43,6 +43,7 @@ func Identify(state store.Store, data, workspace string) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	w := &Workspace{Path: here.Path, Data: data, state: state}
 
 	t, err := readTable(state)
@@ -63,15 +64,18 @@ func Find(state store.Store, data, workspace string) (w *Workspace, ok bool, err
 	if err != nil {
 		return nil, false, err
 	}
+
 	t, err := readTable(state)
 	if err != nil {
 		return nil, false, err
 	}
+
 	if t == nil {
 		if t, _, err = rebuild(data); err != nil {
 			return nil, false, err
 		}
 	}
+
 	w = &Workspace{Path: here.Path, Data: data, state: state}
 	if w.ID = t.byPath(here.Path); w.ID == "" {
 		w.ID = t.byRoot(here)
@@ -79,9 +83,11 @@ func Find(state store.Store, data, workspace string) (w *Workspace, ok bool, err
 	if w.ID == "" {
 		w.ID, _ = w.copied(t, here)
 	}
+
 	if w.ID == "" {
 		return w, false, nil
 	}
+
 	w.Entry = *t.Workspaces[w.ID]
 	return w, true, nil
 }
@@ -100,10 +106,12 @@ func (w *Workspace) Update(fn func(*Entry) error) error {
 		if t == nil || t.Workspaces[w.ID] == nil {
 			return fmt.Errorf("%s lost its entry for %s; start again", w.state.Where(fileTable), w.Path)
 		}
+
 		r := t.Workspaces[w.ID]
 		if err := fn(r); err != nil {
 			return err
 		}
+
 		w.Entry = *r
 		return t.save(w.state, w.ID)
 	})
@@ -122,9 +130,11 @@ func (w *Workspace) Once(kind string, now time.Time, take func() error) error {
 		if err := take(); err != nil {
 			return err
 		}
+
 		if r.Imported == nil {
 			r.Imported = map[string]time.Time{}
 		}
+
 		r.Imported[kind] = now.UTC().Truncate(time.Second)
 		return nil
 	})
@@ -150,12 +160,14 @@ func (w *Workspace) resolve(here Entry) error {
 	if id == "" {
 		id = w.unseen(t, here)
 	}
+
 	if id == "" {
 		var from string
 		if id, from = w.copied(t, here); id != "" {
 			w.addNote("%s is a copy of %s: the conversations, jobs and memory go on here, apart from those there. Run the gateway with one of them only, or jobs run twice and chats get two answers.", w.Data, from)
 		}
 	}
+
 	if id == "" {
 		id = newWorkspaceID()
 		t.Workspaces[id] = &Entry{Seen: time.Now().UTC().Truncate(time.Second)}
@@ -168,6 +180,7 @@ func (w *Workspace) resolve(here Entry) error {
 			return err
 		}
 	}
+
 	r := t.Workspaces[id]
 	r.Path = here.Path
 	if here.Inode != 0 {
@@ -175,6 +188,7 @@ func (w *Workspace) resolve(here Entry) error {
 		r.Inode = here.Inode
 		r.Born = here.Born
 	}
+
 	w.ID, w.Entry = id, *r
 	return t.save(w.state, id)
 }
@@ -186,6 +200,7 @@ func (w *Workspace) open() (*table, error) {
 	if err == nil && t != nil {
 		return t, nil
 	}
+
 	aside := ""
 	if damage, ok := errors.AsType[*damagedError](err); ok {
 		if err := w.writable(); err != nil {
@@ -203,12 +218,14 @@ func (w *Workspace) open() (*table, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	switch {
 	case aside != "":
 		w.addNote("The list of workspaces was damaged and made again from what lies beside the conversations (%d found). The damaged file is kept as %s.", len(t.Workspaces), aside)
 	case ours:
 		w.addNote("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", w.state.Where(fileTable), len(t.Workspaces))
 	}
+
 	for id := range t.Workspaces {
 		if err := t.mark(w.state, id); err != nil {
 			return nil, err
@@ -241,6 +258,7 @@ func (w *Workspace) find(t *table, here Entry) string {
 	if root == "" || root == path {
 		return path
 	}
+
 	r := t.Workspaces[root]
 	_, err := os.Lstat(r.Path)
 	gone := r.Path == "" || errors.Is(err, fs.ErrNotExist)
@@ -251,6 +269,7 @@ func (w *Workspace) find(t *table, here Entry) string {
 	case path == "" && sameDir(r.Path, here.Path):
 		return root // another way to the same folder, such as a mount
 	}
+
 	return path
 }
 
@@ -267,11 +286,13 @@ func (w *Workspace) unseen(t *table, here Entry) string {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(t.Workspaces)), func(r *Entry) bool { return r.Inode == 0 }) {
 		return ""
 	}
+
 	id := oldID(here.Path)
 	r := t.Workspaces[id]
 	if r == nil || r.Inode != 0 {
 		return ""
 	}
+
 	if r.Path != "" {
 		if _, err := os.Lstat(r.Path); !errors.Is(err, fs.ErrNotExist) {
 			return "" // this one is a copy
@@ -289,15 +310,18 @@ func (w *Workspace) copied(t *table, here Entry) (id, from string) {
 	if err != nil {
 		return "", ""
 	}
+
 	inside, err := filepath.Rel(data, here.Path)
 	if err != nil || !filepath.IsLocal(inside) {
 		return "", ""
 	}
+
 	for _, id := range slices.Sorted(maps.Keys(t.Workspaces)) {
 		other, ok := strings.CutSuffix(t.Workspaces[id].Path, string(filepath.Separator)+inside)
 		if !ok || other == data {
 			continue
 		}
+
 		raw, err := os.ReadFile(filepath.Join(other, fileTable))
 		if err != nil {
 			continue
@@ -306,6 +330,7 @@ func (w *Workspace) copied(t *table, here Entry) (id, from string) {
 			return id, other
 		}
 	}
+
 	return "", ""
 }
 
@@ -317,9 +342,11 @@ func (w *Workspace) hint(t *table) {
 			gone = append(gone, r.Path)
 		}
 	}
+
 	if belongs := w.elsewhere(t); belongs != "" && len(gone) == 0 {
 		w.addNote("%s is a new workspace. The conversations in %s belong to %s; see them with: nanobot sessions list -w %s", w.Path, w.Data, belongs, belongs)
 	}
+
 	switch slices.Sort(gone); {
 	case len(gone) > 1:
 		w.addNote("%s is a new workspace. The conversations of %d workspaces that are not there any more are kept: %s. If it is one of them in another place: nanobot migrate --from OLD_PATH", w.Path, len(gone), strings.Join(gone, ", "))
@@ -335,10 +362,12 @@ func (w *Workspace) elsewhere(t *table) string {
 	if err != nil {
 		return ""
 	}
+
 	inside, err := filepath.Rel(data, w.Path)
 	if err != nil || !filepath.IsLocal(inside) {
 		return ""
 	}
+
 	for _, id := range slices.Sorted(maps.Keys(t.Workspaces)) {
 		path := t.Workspaces[id].Path
 		if !strings.HasSuffix(path, string(filepath.Separator)+inside) {
@@ -348,6 +377,7 @@ func (w *Workspace) elsewhere(t *table) string {
 			return path
 		}
 	}
+
 	return ""
 }
 
@@ -361,21 +391,25 @@ func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
 	if old, err = filepath.Abs(old); err != nil {
 		return nil, err
 	}
+
 	w := &Workspace{Path: here.Path, Data: data, state: state}
 	return w, w.locked(func() error {
 		t, err := w.open()
 		if err != nil {
 			return err
 		}
+
 		id := t.byPath(old)
 		if id == "" {
 			return fmt.Errorf("no workspace was in %s", old)
 		}
+
 		// The data folder may be a copy, whose conversations nothing else has.
 		copied, _ := w.copied(t, here)
 		if _, err := os.Lstat(old); !errors.Is(err, fs.ErrNotExist) && copied != id {
 			return fmt.Errorf("%s is still there; what belongs to it is only given to another folder when it is gone", old)
 		}
+
 		if mine := t.byPath(here.Path); mine != "" {
 			if logs, _ := filepath.Glob(filepath.Join(data, dirRoot, mine, "*"+suffixLog)); len(logs) > 0 { // the pattern is sound
 				return fmt.Errorf("%s has %d conversations of its own", here.Path, len(logs))
@@ -385,6 +419,7 @@ func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
 				return err
 			}
 		}
+
 		r := t.Workspaces[id]
 		r.Path = here.Path
 		r.Device = here.Device
@@ -401,22 +436,26 @@ func Relocate(state store.Store, data, id, workspace string) error {
 	if err != nil {
 		return err
 	}
+
 	w := &Workspace{Path: here.Path, Data: data, state: state}
 	return w.locked(func() error {
 		t, err := w.open()
 		if err != nil {
 			return err
 		}
+
 		r := t.Workspaces[id]
 		if r == nil {
 			return fmt.Errorf("%s does not know %.40q", state.Where(fileTable), id)
 		}
+
 		if other := t.byPath(here.Path); other != "" && other != id {
 			t.Workspaces[other].Path = ""
 			if err := t.mark(state, other); err != nil {
 				return err
 			}
 		}
+
 		r.Path = here.Path
 		r.Device = here.Device
 		r.Inode = here.Inode
@@ -431,10 +470,12 @@ func identify(workspace string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
+
 	// The owner chose the way to it; links on it are theirs.
 	if p, err := filepath.EvalSymlinks(path); err == nil {
 		path = p
 	}
+
 	r := Entry{Path: path}
 	r.Device, r.Inode, r.Born = folderIdentity(path)
 	return r, nil
@@ -469,6 +510,7 @@ func oldID(workspace string) string {
 	if err != nil {
 		return ""
 	}
+
 	defer tree.Close() //nolint:errcheck // only read from
 	data, err := tree.ReadFile(".nanobot/workspace-id", 256)
 	if err != nil {

@@ -51,10 +51,12 @@ func Unlisted(state store.Store, data string) ([]string, error) {
 	if _, damaged := errors.AsType[*damagedError](err); err != nil && !damaged {
 		return nil, err
 	}
+
 	found, _, err := rebuild(data)
 	if err != nil {
 		return nil, err
 	}
+
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(found.Workspaces)) {
 		logs, _ := filepath.Glob(filepath.Join(data, dirRoot, id, "*"+suffixLog)) // the pattern is sound
@@ -144,11 +146,13 @@ func parseTable(raw []byte) (*table, error) {
 	if err == nil && t.Workspaces == nil {
 		err = errors.New(`there is no "workspaces"`)
 	}
+
 	for id, r := range t.Workspaces {
 		if err == nil && (r == nil || !isWorkspaceID(id)) {
 			err = fmt.Errorf("the entry %.40q cannot be used", id)
 		}
 	}
+
 	if err == nil && t.Sum != "" {
 		if sum, serr := t.sum(); serr != nil || sum != t.Sum {
 			err = errors.Join(errors.New("its content does not match its checksum"), serr)
@@ -162,11 +166,13 @@ func (t *table) save(state store.Store, id string) error {
 	if err := t.mark(state, id); err != nil {
 		return err
 	}
+
 	var err error
 	t.Version = 1
 	if t.Sum, err = t.sum(); err != nil {
 		return err
 	}
+
 	raw, err := json.MarshalIndent(t, "", " ")
 	if err != nil {
 		return err
@@ -206,11 +212,13 @@ func rebuild(data string) (t *table, ours bool, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, false, err
 	}
+
 	changed := map[string]time.Time{}
 	for _, e := range entries {
 		if !e.IsDir() || !isWorkspaceID(e.Name()) {
 			continue
 		}
+
 		dir := filepath.Join(data, dirRoot, e.Name())
 		r := &Entry{}
 		raw, err := os.ReadFile(filepath.Join(dir, markerCopy))
@@ -219,9 +227,11 @@ func rebuild(data string) (t *table, ours bool, err error) {
 		} else if raw, err := os.ReadFile(filepath.Join(dir, markerPath)); err == nil {
 			r = &Entry{Path: strings.TrimSpace(string(raw))}
 		}
+
 		if info, err := os.Stat(dir); err == nil {
 			changed[e.Name()] = info.ModTime()
 		}
+
 		if other := t.byPath(r.Path); other != "" {
 			loser := t.Workspaces[other]
 			if changed[e.Name()].Before(changed[other]) {
@@ -229,7 +239,9 @@ func rebuild(data string) (t *table, ours bool, err error) {
 			}
 			loser.Path = ""
 		}
+
 		t.Workspaces[e.Name()] = r
 	}
+
 	return t, ours, nil
 }

@@ -21,6 +21,7 @@ func readArchive(source string) (*bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	data, err := func() ([]byte, error) {
 		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 			return nil, errors.Join(err, errors.New("it is neither a file nor a directory"))
@@ -57,6 +58,7 @@ func unpack(name string, data []byte) (*bundle, error) {
 	default:
 		err = errors.New("it is not a .zip, .skill or .tar.gz archive")
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +77,7 @@ func (b *bundle) entry(name string, mode fs.FileMode) (clean string, take bool, 
 	case !mode.IsRegular():
 		return "", false, &unsafeError{name, "is a link or no regular file"}
 	}
+
 	return clean, true, nil
 }
 
@@ -94,10 +97,12 @@ func (b *bundle) unzip(data []byte) error {
 	if len(r.File) > maxEntries {
 		return fmt.Errorf("more than %d entries", maxEntries)
 	}
+
 	for _, f := range r.File {
 		if f.Flags&1 != 0 {
 			return &unsafeError{f.Name, "is encrypted"}
 		}
+
 		name, take, err := b.entry(f.Name, f.Mode())
 		if err != nil {
 			return err
@@ -105,15 +110,18 @@ func (b *bundle) unzip(data []byte) error {
 		if !take {
 			continue
 		}
+
 		in, err := f.Open()
 		if err != nil {
 			return fmt.Errorf("read %.100q: %w", f.Name, err)
 		}
+
 		err = errors.Join(b.add(name, f.Mode()&0o111 != 0, in), in.Close())
 		if err := errors.Join(err, b.swollen(len(data))); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -122,6 +130,7 @@ func (b *bundle) untar(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("read the archive: %w", err)
 	}
+
 	// Headers and padding count, too: a tar of nothing but headers is a bomb.
 	r := tar.NewReader(io.LimitReader(z, MaxTotal+(maxEntries+MaxFiles)*1024))
 	for n := 0; ; n++ {
@@ -138,6 +147,7 @@ func (b *bundle) untar(data []byte) error {
 		case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir:
 			return &unsafeError{h.Name, "is a link or no regular file"}
 		}
+
 		name, take, err := b.entry(h.Name, h.FileInfo().Mode())
 		if err != nil {
 			return err
@@ -163,6 +173,7 @@ func (b *bundle) zip(w io.Writer, name string) error {
 		if f.exec {
 			h.SetMode(0o755)
 		}
+
 		out, err := z.CreateHeader(h)
 		if err != nil {
 			return err
@@ -171,6 +182,7 @@ func (b *bundle) zip(w io.Writer, name string) error {
 			return err
 		}
 	}
+
 	return z.Close()
 }
 

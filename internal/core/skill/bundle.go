@@ -74,6 +74,7 @@ func (b *bundle) add(name string, exec bool, r io.Reader) error {
 	if len(b.files) >= MaxFiles {
 		return fmt.Errorf("more than %d files", MaxFiles)
 	}
+
 	data, err := io.ReadAll(io.LimitReader(r, int64(MaxTotal-b.total)+1))
 	if err != nil {
 		return fmt.Errorf("read %.100q: %w", name, err)
@@ -81,6 +82,7 @@ func (b *bundle) add(name string, exec bool, r io.Reader) error {
 	if b.total += len(data); b.total > MaxTotal {
 		return fmt.Errorf("more than %d MiB of files", MaxTotal>>20)
 	}
+
 	b.files = append(b.files, file{path: name, exec: exec || bytes.HasPrefix(data, []byte("#!")), data: data})
 	return nil
 }
@@ -91,15 +93,18 @@ func (b *bundle) claim(name string, dir bool) error {
 	if why := badPath(name); why != "" {
 		return &unsafeError{name, why}
 	}
+
 	if b.seen == nil {
 		b.seen, b.isDir = map[string]string{}, map[string]bool{}
 	}
+
 	for at := 0; ; {
 		next := strings.IndexByte(name[at:], '/')
 		end := at + next
 		if next < 0 {
 			end = len(name)
 		}
+
 		part, isDir := name[:end], next >= 0 || dir
 		folded := fold(part)
 		old, known := b.seen[folded]
@@ -109,6 +114,7 @@ func (b *bundle) claim(name string, dir bool) error {
 		case known && (!isDir || !b.isDir[folded]):
 			return &unsafeError{name, "is there twice"}
 		}
+
 		b.seen[folded], b.isDir[folded] = part, isDir
 		if next < 0 {
 			return nil
@@ -140,6 +146,7 @@ func badPath(name string) string {
 	case len(name) > maxPathBytes || strings.Count(name, "/") >= maxPathDepth:
 		return "has a path that is too long or too deep"
 	}
+
 	for part := range strings.SplitSeq(name, "/") {
 		stem, _, _ := strings.Cut(strings.ToLower(part), ".")
 		switch {
@@ -150,6 +157,7 @@ func badPath(name string) string {
 			return "has a name that is a device on Windows"
 		}
 	}
+
 	return ""
 }
 
@@ -158,19 +166,23 @@ func (b *bundle) arrange() error {
 	if len(b.files) == 0 {
 		return errors.New("there are no files in it")
 	}
+
 	slices.SortStableFunc(b.files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
 	if b.file(fileName) != nil {
 		return nil
 	}
+
 	top, _, nested := strings.Cut(b.files[0].path, "/")
 	for _, f := range b.files {
 		if !nested || !strings.HasPrefix(f.path, top+"/") {
 			return nil
 		}
 	}
+
 	for i := range b.files {
 		b.files[i].path = b.files[i].path[len(top)+1:]
 	}
+
 	b.name = top
 	return nil
 }
@@ -217,10 +229,12 @@ func readTree(tree fs.FS, name string) (*bundle, error) {
 		case !d.Type().IsRegular():
 			return &unsafeError{p, "is a link or no regular file"}
 		}
+
 		info, err := d.Info()
 		if err != nil {
 			return err
 		}
+
 		f, err := tree.Open(p)
 		if err != nil {
 			return err
@@ -233,6 +247,7 @@ func readTree(tree fs.FS, name string) (*bundle, error) {
 	if len(b.files) == 0 {
 		return nil, errors.New("there are no files in it")
 	}
+
 	slices.SortStableFunc(b.files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
 	return b, nil
 }
@@ -246,14 +261,17 @@ func readSource(source string) (*bundle, error) {
 	if !info.IsDir() {
 		return readArchive(source)
 	}
+
 	abs, err := filepath.Abs(source)
 	if err != nil {
 		return nil, err
 	}
+
 	root, err := diskio.OpenTree(abs)
 	if err != nil {
 		return nil, err
 	}
+
 	b, err := readTree(root.FS(), filepath.Base(abs))
 	return b, errors.Join(err, root.Close())
 }
@@ -273,6 +291,7 @@ func (b *bundle) write(root *diskio.Tree, dir string) error {
 	if err := root.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
+
 	made := map[string]bool{".": true}
 	for _, f := range b.files {
 		if parent := path.Dir(f.path); !made[parent] {
@@ -281,18 +300,22 @@ func (b *bundle) write(root *diskio.Tree, dir string) error {
 			}
 			made[parent] = true
 		}
+
 		perm := fs.FileMode(0o644)
 		if f.exec {
 			perm = 0o755
 		}
+
 		out, err := root.OpenFile(path.Join(dir, f.path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 		if err != nil {
 			return err
 		}
+
 		_, err = out.Write(f.data)
 		if err := errors.Join(err, out.Close()); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -43,8 +43,10 @@ func Describe(p Place, list []Skill, disabled []string) ([]Description, error) {
 				e.SHA256, e.Changed = rec.SHA256, rec.Changed()
 			}
 		}
+
 		out = append(out, e)
 	}
+
 	return out, nil
 }
 
@@ -70,6 +72,7 @@ func PackFile(file, dir string) (packed Packed, err error) {
 	if err != nil {
 		return packed, err
 	}
+
 	packed, err = pack(f, dir)
 	if err == nil {
 		err = f.Chmod(0o644)

@@ -28,17 +28,20 @@ func parse(name, data string) Skill {
 	} else {
 		s.Notes = []string{"no front matter between --- lines at the start"}
 	}
+
 	if note := oddName(name); note != "" {
 		s.Notes = append(s.Notes, note)
 	}
 	if given := scalar(fields["name"]); given != "" && given != name {
 		s.Notes = append(s.Notes, fmt.Sprintf("name is %q, but the directory's name %q counts", text.Ellipsis(given, 64), name))
 	}
+
 	s.Description = text.Label(scalar(fields["description"]), maxDescription)
 	if s.Description == "" {
 		s.Description = name
 		s.Notes = append(s.Notes, "no description")
 	}
+
 	s.Always = truth(fields["always"])
 	s.Homepage = text.Label(scalar(fields["homepage"]), 0)
 	s.describe(vendor(fields["metadata"]))
@@ -61,6 +64,7 @@ func (s *Skill) describe(meta map[string]any) {
 		}
 		s.OS = append(s.OS, name)
 	}
+
 	if requires, ok := meta["requires"].(map[string]any); ok {
 		s.Bins, s.Env, s.Tools = words(requires["bins"]), words(requires["env"]), words(requires["tools"])
 	} else if meta["requires"] != nil {
@@ -83,9 +87,11 @@ func split(data string) (front, body string, found bool) {
 				found = true
 				break
 			}
+
 			at = next
 		}
 	}
+
 	body = strings.TrimSpace(body)
 	if len(body) > maxBody {
 		at := maxBody
@@ -94,6 +100,7 @@ func split(data string) (front, body string, found bool) {
 		}
 		body = body[:at] + bodyMarker
 	}
+
 	return front, body, found
 }
 
@@ -122,6 +129,7 @@ func vendor(metadata any) map[string]any {
 	if s, ok := metadata.(string); ok {
 		metadata = parseFlow(s)
 	}
+
 	all, _ := metadata.(map[string]any)
 	for _, key := range []string{"nanobot", "openclaw"} {
 		if m, ok := all[key].(map[string]any); ok {
@@ -151,6 +159,7 @@ func words(v any) []string {
 	if !ok {
 		list = []any{v}
 	}
+
 	var names []string
 	for _, item := range list {
 		if name := text.Label(scalar(item), 0); name != "" && !slices.Contains(names, name) && len(names) < maxNeeds {

@@ -95,6 +95,7 @@ func (s Parcel) read() (*bundle, error) {
 	if s.Archive != nil {
 		return unpack(archiveName(s.Name), s.Archive)
 	}
+
 	b := &bundle{name: s.Name}
 	for _, f := range s.Files {
 		if junk(f.Path) {
@@ -104,6 +105,7 @@ func (s Parcel) read() (*bundle, error) {
 			return nil, err
 		}
 	}
+
 	return b, b.arrange()
 }
 
@@ -116,6 +118,7 @@ func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Insta
 	if src.Only != "" && src.Only != b.name {
 		return Installed{}, problems, fmt.Errorf("it is the skill %s, not %s", b.name, src.Only)
 	}
+
 	rec := Installed{
 		Name: b.name, SHA256: b.hash(), From: src.From, At: now.UTC().Truncate(time.Second), Files: len(b.files), Bytes: b.total, Always: always,
 	}
@@ -123,12 +126,14 @@ func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Insta
 		if err := p.free(root, b.name); err != nil {
 			return err
 		}
+
 		at := path.Join(folder, b.name)
 		temp := path.Join(staging, "skill-"+rand.Text())
 		defer root.RemoveAll(temp) //nolint:errcheck // what is left there does no harm
 		if err := root.MkdirAll(staging, 0o755); err != nil {
 			return err
 		}
+
 		rec.Dir = filepath.Join(dir, b.name)
 		return p.files().Replace(b.at(at), func(root *diskio.Tree) error {
 			if err := b.write(root, temp); err != nil {
@@ -165,10 +170,12 @@ func (p Place) free(root *diskio.Tree, name string) error {
 	if _, err := fs.Stat(builtin, folder+"/"+name); err == nil {
 		return fmt.Errorf("the built-in skill %s %w and would be hidden", name, ErrExists)
 	}
+
 	list, err := root.ReadDir(folder)
 	if err != nil {
 		return err
 	}
+
 	for _, d := range list {
 		if strings.EqualFold(d.Name(), name) {
 			return fmt.Errorf("the skill %s %w", d.Name(), ErrExists)
@@ -199,6 +206,7 @@ func Remove(p Place, name string) error {
 				return err
 			}
 		}
+
 		return book.with(filepath.Join(dir, name), nil).save(p.Ledger)
 	})
 }
@@ -209,6 +217,7 @@ func (p Place) change(fn func(root *diskio.Tree, dir string, book ledger) error)
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, release()) }()
 	book, err := readLedger(p.Ledger)
 	if err != nil {
@@ -217,10 +226,12 @@ func (p Place) change(fn func(root *diskio.Tree, dir string, book ledger) error)
 	if err := diskio.MkdirAll(p.Workspace, 0o755); err != nil {
 		return err
 	}
+
 	root, err := diskio.OpenTree(p.Workspace)
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, root.Close()) }()
 	if err := root.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -235,6 +246,7 @@ func swap(root *diskio.Tree, temp, at string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	replaced := err == nil
 	if err := root.Rename(temp, at); err != nil {
 		if replaced {
@@ -242,6 +254,7 @@ func swap(root *diskio.Tree, temp, at string) error {
 		}
 		return err
 	}
+
 	if replaced {
 		_ = root.RemoveAll(old) // the new one is in its place; nothing looks at this one
 	}

@@ -49,6 +49,7 @@ func readLedger(s store.Store) (ledger, error) {
 	if s == nil {
 		return l, nil
 	}
+
 	data, version, err := s.Doc(context.Background(), ledgerName)
 	if err != nil || version == store.Missing {
 		return l, err
@@ -93,6 +94,7 @@ func FindInstalled(p Place, name string) (rec Installed, found bool, err error) 
 	if err != nil {
 		return rec, false, err
 	}
+
 	dir, err := skillsDir(p.Workspace)
 	if diskio.IsMissing(err) {
 		return rec, false, nil
@@ -100,6 +102,7 @@ func FindInstalled(p Place, name string) (rec Installed, found bool, err error) 
 	if err != nil {
 		return rec, false, err
 	}
+
 	rec, found = book.find(filepath.Join(dir, name))
 	return rec, found, nil
 }
@@ -136,6 +139,7 @@ func (l *Library) installed(old *installedView) *installedView {
 	if l.opts.Ledger == nil || l.opts.Workspace == "" {
 		return nil
 	}
+
 	info, err := l.opts.Ledger.Stat(context.Background(), ledgerName)
 	if err != nil || !info.Exists() {
 		return nil // nothing was installed yet
@@ -143,16 +147,19 @@ func (l *Library) installed(old *installedView) *installedView {
 	if old != nil && old.seen == info {
 		return old
 	}
+
 	v := &installedView{seen: info, names: map[string]Installed{}}
 	book, err := readLedger(l.opts.Ledger)
 	if err != nil {
 		l.opts.Log.Warn("record of installed skills cannot be read", "err", err)
 		return v
 	}
+
 	dir, err := skillsDir(l.opts.Workspace)
 	if err != nil {
 		return v
 	}
+
 	for _, s := range book.Skills {
 		if filepath.Dir(s.Dir) == dir {
 			v.names[filepath.Base(s.Dir)] = s

@@ -23,12 +23,14 @@ func Scaffold(p Place, name, description string) (file string, err error) {
 	if err := diskio.MkdirAll(p.Workspace, 0o755); err != nil {
 		return "", err
 	}
+
 	dir := path.Join(folder, name)
 	skill := change.File{Name: path.Join(dir, fileName), Data: []byte(blank(name, description))}
 	err = p.files().Put([]change.File{skill}, func(root *diskio.Tree) error {
 		if err := root.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
+
 		err := root.Mkdir(dir, 0o755)
 		switch {
 		case errors.Is(err, fs.ErrExist):
@@ -49,6 +51,7 @@ func blank(name, description string) string {
 	if description = text.Label(description, maxDescription); description == "" {
 		description = "Say in one line when to use this skill"
 	}
+
 	title := strings.ReplaceAll(name, "-", " ")
 	return "---\nname: " + name + "\ndescription: " + strconv.Quote(description) + `
 ---

@@ -20,6 +20,7 @@ func (l *Library) scan(old *snapshot) (entries map[string]*entry, skipped map[st
 	if l.opts.Workspace == "" {
 		return nil, nil
 	}
+
 	root, err := l.openSkills()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -27,11 +28,13 @@ func (l *Library) scan(old *snapshot) (entries map[string]*entry, skipped map[st
 	case err != nil:
 		return nil, l.skip(old, skipped, folder, err)
 	}
+
 	defer root.Close() //nolint:errcheck // opened for reading
 	dirs, err := listDir(root)
 	if err != nil {
 		skipped = l.skip(old, skipped, folder, err)
 	}
+
 	for _, name := range dirs {
 		if slices.Contains(l.opts.Disabled, name) {
 			continue
@@ -40,6 +43,7 @@ func (l *Library) scan(old *snapshot) (entries map[string]*entry, skipped map[st
 			skipped = l.skip(old, skipped, name, errForeign)
 			continue
 		}
+
 		e, err := l.examine(root, name, old.workspace[name])
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // a directory without SKILL.md is not a skill
@@ -52,6 +56,7 @@ func (l *Library) scan(old *snapshot) (entries map[string]*entry, skipped map[st
 			entries[name] = e
 		}
 	}
+
 	return entries, skipped
 }
 
@@ -85,12 +90,14 @@ func listDir(root *diskio.Tree) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var names []string
 	for _, d := range list {
 		if d.IsDir() || d.Type()&fs.ModeSymlink != 0 {
 			names = append(names, d.Name())
 		}
 	}
+
 	slices.Sort(names)
 	return names[:min(len(names), maxSkills)], nil
 }
@@ -108,10 +115,12 @@ func (l *Library) examine(root *diskio.Tree, name string, known *entry) (*entry,
 	if why := badName(name); why != "" {
 		return nil, errors.New(why)
 	}
+
 	data, err := readFile(root, file)
 	if err != nil {
 		return nil, err
 	}
+
 	e := &entry{skill: parse(name, string(data)), mtime: info.ModTime(), size: info.Size()}
 	e.skill.Source = FromWorkspace
 	e.skill.Path = filepath.Join(l.opts.Workspace, folder, name, fileName)
@@ -137,6 +146,7 @@ func readBuiltin(tree fs.FS) []*entry {
 	if err != nil {
 		return nil
 	}
+
 	var entries []*entry
 	for _, d := range dirs {
 		at := folder + "/" + d.Name() + "/" + fileName
@@ -144,11 +154,13 @@ func readBuiltin(tree fs.FS) []*entry {
 		if err != nil || badName(d.Name()) != "" {
 			continue
 		}
+
 		e := &entry{skill: parse(d.Name(), string(data))}
 		e.skill.Source = FromBuiltin
 		e.skill.Path = scheme + at
 		entries = append(entries, e)
 	}
+
 	return entries
 }
 
@@ -181,16 +193,19 @@ func mentions(msg string, skills []Skill) []string {
 					best = s.Name
 				}
 			}
+
 			if best != "" && !slices.Contains(names, best) {
 				names = append(names, best)
 			}
 		}
+
 		next := strings.IndexByte(rest, '$')
 		if next < 0 {
 			break
 		}
 		at += 1 + next
 	}
+
 	return names
 }
 

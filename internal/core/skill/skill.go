@@ -167,6 +167,7 @@ func Open(o Options) *Library {
 	if o.GOOS == "" {
 		o.GOOS = runtime.GOOS
 	}
+
 	o.Disabled = slices.Clone(o.Disabled)
 	return &Library{opts: o, builtin: sync.OnceValue(func() []*entry { return readBuiltin(o.Builtin) })}
 }
@@ -191,6 +192,7 @@ func (l *Library) Load(name string) (s Skill, ok bool) {
 	if !ok {
 		return Skill{}, false
 	}
+
 	s = skills[i]
 	var data []byte
 	var err error
@@ -199,9 +201,11 @@ func (l *Library) Load(name string) (s Skill, ok bool) {
 	} else {
 		data, err = l.readWorkspace(name)
 	}
+
 	if err != nil {
 		return Skill{}, false
 	}
+
 	s.File = string(data)
 	_, s.Body, _ = split(s.File)
 	return s, true
@@ -214,6 +218,7 @@ func (l *Library) Mentioned(msg string) []Skill {
 	if !strings.Contains(msg, "$") {
 		return nil
 	}
+
 	var found []Skill
 	for _, name := range mentions(msg, l.refresh().skills) {
 		if s, ok := l.Load(name); ok {
@@ -229,6 +234,7 @@ func (l *Library) refresh() *snapshot {
 	if old == nil {
 		old = &snapshot{}
 	}
+
 	workspace, skipped := l.scan(old)
 	installed := l.installed(old.installed)
 	now := time.Now()
@@ -236,12 +242,14 @@ func (l *Library) refresh() *snapshot {
 	if same && now.Sub(old.checked) < recheck {
 		return old
 	}
+
 	next := &snapshot{workspace: workspace, installed: installed, skipped: skipped, checked: now, skills: []Skill{}}
 	for _, e := range l.builtin() {
 		if _, shadowed := workspace[e.skill.Name]; !shadowed && !slices.Contains(l.opts.Disabled, e.skill.Name) {
 			next.skills = append(next.skills, e.skill)
 		}
 	}
+
 	for name, e := range workspace {
 		s := e.skill
 		if rec, ok := installed.of(name); ok {
@@ -249,6 +257,7 @@ func (l *Library) refresh() *snapshot {
 		}
 		next.skills = append(next.skills, s)
 	}
+
 	sort.Slice(next.skills, func(i, j int) bool { return next.skills[i].Name < next.skills[j].Name })
 	var active []string
 	for i := range next.skills {
@@ -259,15 +268,18 @@ func (l *Library) refresh() *snapshot {
 		}
 		s.Body = ""
 	}
+
 	next.active = strings.Join(active, "\n\n---\n\n")
 	next.short = l.summarise(next.skills, shortLine)
 	next.summary = next.short
+
 	for line := maxDescription; line > shortLine; line /= 2 {
 		if s := l.summarise(next.skills, line); len(s) <= maxSummary {
 			next.summary = s
 			break
 		}
 	}
+
 	l.last.Store(next)
 	return next
 }
@@ -280,11 +292,13 @@ func (l *Library) missing(s Skill) string {
 			lacks = append(lacks, "CLI: "+bin)
 		}
 	}
+
 	for _, name := range s.Env {
 		if l.opts.Getenv(name) == "" {
 			lacks = append(lacks, "ENV: "+name)
 		}
 	}
+
 	if tools := l.lacksTools(s); tools != "" {
 		lacks = append(lacks, tools)
 	}
@@ -315,6 +329,7 @@ func (l *Library) summarise(skills []Skill, line int) string {
 			if s.Source != source || s.Always && s.Available() || l.lacksTools(s) != "" {
 				continue
 			}
+
 			if heading != "" {
 				if b.Len() > 0 {
 					b.WriteString("\n\n")
@@ -322,6 +337,7 @@ func (l *Library) summarise(skills []Skill, line int) string {
 				b.WriteString(heading)
 				heading = ""
 			}
+
 			b.WriteString("\n- **" + s.Name + "** — " + text.Ellipsis(s.Description, line))
 			if !s.Available() {
 				b.WriteString(" (unavailable: " + s.Missing + ")")
@@ -329,6 +345,7 @@ func (l *Library) summarise(skills []Skill, line int) string {
 			b.WriteString(" `" + s.Name + "/" + fileName + "`")
 		}
 	}
+
 	dir := filepath.Join(l.opts.Workspace, folder)
 	group(FromWorkspace, "### Workspace `"+dir+"`")
 	group(FromInstalled, "### source: installed (third-party) `"+dir+"`")

@@ -123,22 +123,27 @@ func (b *bundle) validate() []Problem {
 		c.errorf("file", 0, "it is missing%s", hint)
 		return c.problems
 	}
+
 	if !utf8.Valid(f.data) {
 		c.errorf("encoding", badLine(f.data), "not UTF-8")
 	}
+
 	data := normal(string(f.data))
 	front, _, found := split(data)
 	if !found {
 		c.errorf("front-matter", 1, "the file must begin with front matter between two lines that are ---")
 	}
+
 	fields, p := readYAML(front)
 	c.lines = p.keys
 	for _, n := range p.notes {
 		c.warnf("yaml", n.line, "%s", n.text)
 	}
+
 	if len(b.files) > manyFiles {
 		c.warnf("file", 0, "the skill has %d files, which is many", len(b.files))
 	}
+
 	c.name(fields, b.name)
 	c.description(fields)
 	c.keys(fields)
@@ -158,6 +163,7 @@ func (c *checker) name(fields map[string]any, dir string) {
 		if dir == "" || oddName(dir) != "" || len(dir) > 64 {
 			c.errorf("name", line, "the directory's name %q is none for a skill: at most 64 lower-case letters and digits with single hyphens", text.Ellipsis(dir, 80))
 		}
+
 	case oddName(name) != "" || len(name) > 64:
 		c.errorf("name", line, "%q is not a name: at most 64 lower-case letters and digits with single hyphens", text.Ellipsis(name, 80))
 	case name != dir:
@@ -189,6 +195,7 @@ func (c *checker) keys(fields map[string]any) {
 			c.warnf("key", c.lines[key], "%q means nothing here%s", text.Label(key, 40), hint)
 		}
 	}
+
 	if v, ok := fields["always"]; ok && !truth(v) && !slices.Contains([]string{"false", "no", "off", "0", ""}, strings.ToLower(scalar(v))) {
 		c.warnf("key", c.lines["always"], "always is true or false")
 	}
@@ -199,27 +206,33 @@ func (c *checker) metadata(fields map[string]any) {
 	if raw == nil {
 		return
 	}
+
 	if s, ok := raw.(string); ok {
 		raw = parseFlow(s)
 	}
+
 	if _, ok := raw.(map[string]any); !ok {
 		c.warnf("metadata", line, "metadata is not a map")
 		return
 	}
+
 	ours := vendor(raw)
 	if ours == nil {
 		return // only notes for other programs
 	}
+
 	var s Skill
 	s.describe(ours)
 	for _, n := range s.Notes {
 		c.warnf("metadata", line, "%s", strings.TrimPrefix(n, "metadata: "))
 	}
+
 	for _, name := range s.OS {
 		if !slices.Contains([]string{"linux", "darwin", "windows", "freebsd", "openbsd", "netbsd", "android"}, name) {
 			c.warnf("metadata", line, "os: %q is none; use linux, darwin or windows", name)
 		}
 	}
+
 	for _, name := range slices.Concat(s.Bins, s.Env, s.Tools) {
 		if strings.ContainsAny(name, " /\\=$") {
 			c.warnf("metadata", line, "requires: %q is not a plain name", name)
@@ -234,6 +247,7 @@ func (c *checker) body(data, front string, found bool) {
 		_, body, _ = strings.Cut(data, "\n")
 		_, body, _ = strings.Cut(body[len(front):], "\n")
 	}
+
 	switch n := len(strings.TrimSpace(body)); {
 	case n == 0:
 		c.errorf("body", line, "there is no text")
@@ -257,6 +271,7 @@ func (c *checker) references(data string, b *bundle) {
 		if !strings.Contains(l, "/") {
 			continue
 		}
+
 		for _, m := range mention().FindAllStringSubmatch(l, -1) {
 			dir := func(f file) bool { return strings.HasPrefix(f.path, m[1]+"/") }
 			if b.file(m[1]) == nil && !slices.ContainsFunc(b.files, dir) && !told[m[1]] {
@@ -296,5 +311,6 @@ func badLine(data []byte) int {
 		}
 		data = data[n:]
 	}
+
 	return line
 }

@@ -50,10 +50,12 @@ func Write(p Place, d Draft) (problems []Problem, err error) {
 		if _, foreign := book.find(filepath.Join(dir, d.Name)); foreign {
 			return ErrThirdParty
 		}
+
 		var old string
 		if problems, old, err = d.check(root); err != nil {
 			return err
 		}
+
 		switch {
 		case hasErrors(problems):
 			return &InvalidError{d.Name, problems}
@@ -64,6 +66,7 @@ func Write(p Place, d Draft) (problems []Problem, err error) {
 		case Version(old) != d.Version:
 			return ErrStale
 		}
+
 		at := path.Join(folder, d.Name)
 		file := path.Join(at, fileName)
 		return p.files().Put([]change.File{{Name: file, Data: []byte(d.Text)}}, func(root *diskio.Tree) error {
@@ -86,6 +89,7 @@ func (d Draft) check(root *diskio.Tree) (problems []Problem, old string, err err
 	if err := checkName(d.Name); err != nil {
 		return nil, "", err
 	}
+
 	b := &bundle{name: d.Name, files: []file{{path: fileName}}}
 	at := path.Join(folder, d.Name)
 	info, err := root.Lstat(at)
@@ -100,10 +104,12 @@ func (d Draft) check(root *diskio.Tree) (problems []Problem, old string, err err
 			return nil, "", err
 		}
 	}
+
 	f := b.file(fileName)
 	if f == nil {
 		return nil, "", fmt.Errorf("%s has no %s", at, fileName)
 	}
+
 	old, f.data = string(f.data), []byte(d.Text)
 	return b.validate(), old, nil
 }

@@ -80,6 +80,7 @@ func (p *yamlParser) value(lines []yamlLine, depth int) any {
 	if v, err := p.strict(lines, depth); err == nil {
 		return v
 	}
+
 	lines = dedent(lines)
 	first := lines[0]
 	if depth > maxDepth {
@@ -104,6 +105,7 @@ func (p *yamlParser) mapping(lines []yamlLine, depth int) map[string]any {
 		n := extent(lines, isEntry && rest == "")
 		entry := lines[:n]
 		lines = lines[n:]
+
 		if !isEntry {
 			p.odd(entry)
 			continue
@@ -112,6 +114,7 @@ func (p *yamlParser) mapping(lines []yamlLine, depth int) map[string]any {
 		p.entered(m, key, entry[0], depth)
 		m[key] = p.entry(key, rest, entry, depth)
 	}
+
 	return m
 }
 
@@ -122,10 +125,12 @@ func (p *yamlParser) entry(key, rest string, lines []yamlLine, depth int) any {
 		single, _ := v.(map[string]any)
 		return single[key]
 	}
+
 	below := lines[1:]
 	if first := significant(below); rest == "" && first < len(below) {
 		return p.value(below[first:], depth+1)
 	}
+
 	if quotedOrFlow(rest) && len(below) > 0 {
 		if v, err := p.strict(lines[:1], depth); err == nil {
 			p.odd(below)
@@ -133,6 +138,7 @@ func (p *yamlParser) entry(key, rest string, lines []yamlLine, depth int) any {
 			return single[key]
 		}
 	}
+
 	return p.plain(rest, lines)
 }
 
@@ -162,6 +168,7 @@ func (p *yamlParser) list(lines []yamlLine, depth int) []any {
 		n := extent(lines, false)
 		item := append([]yamlLine(nil), lines[:n]...)
 		lines = lines[n:]
+
 		if !item[0].item() {
 			p.odd(item)
 			continue
@@ -174,6 +181,7 @@ func (p *yamlParser) list(lines []yamlLine, depth int) []any {
 			list = append(list, nil)
 		}
 	}
+
 	return list
 }
 
@@ -191,6 +199,7 @@ func (p *yamlParser) plain(first string, lines []yamlLine) any {
 	for _, l := range lines[1:] {
 		parts = append(parts, strip(l.text))
 	}
+
 	switch s := strings.Join(strings.Fields(strings.Join(parts, " ")), " "); s {
 	case "", "~", "null":
 		return nil
@@ -213,6 +222,7 @@ func (p *yamlParser) strict(lines []yamlLine, depth int) (any, error) {
 		}
 		b.WriteString(l.text + "\n")
 	}
+
 	var doc yaml.Node
 	decoder := yaml.NewDecoder(strings.NewReader(b.String()))
 	if err := decoder.Decode(&doc); err != nil || len(doc.Content) == 0 {
@@ -226,10 +236,12 @@ func (p *yamlParser) strict(lines []yamlLine, depth int) (any, error) {
 	if depth == 0 && p.keys != nil {
 		try.keys = map[string]int{}
 	}
+
 	v, err := try.convert(doc.Content[0], lines, depth)
 	if err != nil {
 		return nil, err
 	}
+
 	p.notes = try.notes
 	maps.Copy(p.keys, try.keys)
 	return v, nil
@@ -240,6 +252,7 @@ func (p *yamlParser) convert(n *yaml.Node, lines []yamlLine, depth int) (any, er
 	if depth > maxDepth || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
 		return nil, errYAML
 	}
+
 	switch n.Kind {
 	case yaml.ScalarNode:
 		if n.Tag == "!!null" {
@@ -256,6 +269,7 @@ func (p *yamlParser) convert(n *yaml.Node, lines []yamlLine, depth int) (any, er
 			}
 			list = append(list, v)
 		}
+
 		return list, nil
 
 	case yaml.MappingNode:
@@ -265,6 +279,7 @@ func (p *yamlParser) convert(n *yaml.Node, lines []yamlLine, depth int) (any, er
 			if key.Kind != yaml.ScalarNode || key.Anchor != "" || key.Line > len(lines) {
 				return nil, errYAML
 			}
+
 			p.entered(m, key.Value, lines[max(key.Line, 1)-1], depth)
 			v, err := p.convert(n.Content[i+1], lines, depth+1)
 			if err != nil {
@@ -272,8 +287,10 @@ func (p *yamlParser) convert(n *yaml.Node, lines []yamlLine, depth int) (any, er
 			}
 			m[key.Value] = v
 		}
+
 		return m, nil
 	}
+
 	return nil, errYAML // an alias
 }
 
@@ -309,6 +326,7 @@ func yamlLines(src string) (lines []yamlLine) {
 		low, _ := strconv.ParseUint(s[8:12], 16, 16)
 		return fmt.Sprintf(`\U%08X`, utf16.DecodeRune(rune(high), rune(low)))
 	})
+
 	src = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
@@ -366,10 +384,12 @@ func cutKey(s string) (key, rest string, ok bool) {
 	if s == "" || strings.ContainsAny(s[:1], " {[") || s == "-" || strings.HasPrefix(s, "- ") {
 		return "", "", false
 	}
+
 	key, rest, ok = strings.Cut(s+" ", ": ")
 	if !ok || key == "" {
 		return "", "", false
 	}
+
 	if unquoted, err := strconv.Unquote(key); err == nil {
 		key = unquoted
 	}

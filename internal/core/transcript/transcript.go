@@ -42,9 +42,11 @@ func (c *View) Follow(s *session.Session) (again bool) {
 	if born := s.Created(); !c.born.Equal(born) || c.First != first || c.next > first+len(recs) {
 		*c, again = View{born: born, First: first, next: first}, true
 	}
+
 	for i := c.next - first; i < len(recs); i++ {
 		c.Add(first+i, &recs[i])
 	}
+
 	c.next = first + len(recs)
 	c.check()
 	return again
@@ -61,10 +63,12 @@ func (c *View) check() {
 	if len(c.Messages) == 0 {
 		return
 	}
+
 	tail := c.Messages[from:]
 	if fixed := runner.Legal(tail); len(fixed) != len(tail) || &fixed[0] != &tail[0] {
 		c.rebuild(runner.Legal(c.Messages))
 	}
+
 	c.checked = 0
 	if n := len(c.Messages); c.Messages[n-1].Role == llm.User {
 		c.checked = n
@@ -91,9 +95,11 @@ func (c *View) Add(index int, r *session.Record) {
 	if r.Command || r.Role == llm.System {
 		return
 	}
+
 	if FromOutside(r) {
 		c.outside = index + 1
 	}
+
 	m := r.Message
 	if r.Mark() { // whatever it looks like in the log
 		m = llm.Message{Role: llm.User, Content: llm.Text(session.TurnCut)}
@@ -101,12 +107,14 @@ func (c *View) Add(index int, r *session.Record) {
 	if len(r.Media) > 0 && m.Role == llm.User {
 		m.Content = withBreadcrumbs(m.Content, r.Media)
 	}
+
 	switch m.Role {
 	case llm.User:
 		if n := len(c.Messages); n > 0 && c.Messages[n-1].Role == llm.User {
 			c.replace(n-1, runner.MergeUser(c.Messages[n-1], m))
 			return
 		}
+
 	case llm.Assistant:
 		if len(m.ToolCalls) == 0 && m.Content.Blank() {
 			return
@@ -115,6 +123,7 @@ func (c *View) Add(index int, r *session.Record) {
 		c.addResult(index, m)
 		return
 	}
+
 	c.push(index, m)
 }
 
@@ -166,9 +175,11 @@ func (c *View) addResult(index int, m llm.Message) {
 	for call >= 0 && c.Messages[call].Role == llm.ToolRole {
 		call--
 	}
+
 	if call < 0 {
 		return
 	}
+
 	rank := func(id string) int {
 		return slices.IndexFunc(c.Messages[call].ToolCalls, func(tc llm.ToolCall) bool { return tc.ID == id })
 	}
@@ -200,6 +211,7 @@ func (c *View) Fit(budget, head int, scale float64) (replay int, dropped bool) {
 	if budget <= 0 || size(head+c.Total) <= budget {
 		return c.First, false
 	}
+
 	rest, cut := c.Total, 0
 	for i := range c.Messages {
 		if c.Messages[i].Role == llm.User && i > 0 {
@@ -210,12 +222,15 @@ func (c *View) Fit(budget, head int, scale float64) (replay int, dropped bool) {
 		}
 		rest -= c.Tokens[i]
 	}
+
 	if cut == 0 {
 		return c.First, false
 	}
+
 	for _, n := range c.Tokens[:cut] {
 		c.Total -= n
 	}
+
 	replay = c.Origin[cut]
 	c.Messages, c.Tokens, c.Origin = slices.Clone(c.Messages[cut:]), slices.Clone(c.Tokens[cut:]), slices.Clone(c.Origin[cut:])
 	c.Sent = 0
@@ -238,6 +253,7 @@ func Storable(m llm.Message) llm.Message {
 	if m.Content.Blocks == nil {
 		return m
 	}
+
 	blocks := make([]llm.Block, len(m.Content.Blocks))
 	for i, b := range m.Content.Blocks {
 		if b.Type == "image_url" && strings.HasPrefix(b.ImageURL, "data:") {
@@ -245,6 +261,7 @@ func Storable(m llm.Message) llm.Message {
 		}
 		blocks[i] = b
 	}
+
 	m.Content = llm.Content{Blocks: blocks}
 	return m
 }
@@ -269,10 +286,12 @@ func FindPast(recs []session.Record, id string) Past {
 			first = r.TurnID == "" || i == 0 || recs[i-1].TurnID != r.TurnID
 		}
 	}
+
 	if at < 0 {
 		p.Answered = true // it left the live part long ago
 		return p
 	}
+
 	if recs[at].Command { // a command and its reply are written together
 		p.Answered = true
 		if at+1 < len(recs) && recs[at+1].Command && recs[at+1].Role == llm.Assistant {
@@ -280,6 +299,7 @@ func FindPast(recs []session.Record, id string) Past {
 		}
 		return p
 	}
+
 	for _, r := range recs[at+1:] {
 		reply := r.Role == llm.Assistant && len(r.ToolCalls) == 0 && !r.Mark() && !r.Command
 		switch {
@@ -290,6 +310,7 @@ func FindPast(recs []session.Record, id string) Past {
 			p.Answered = true
 			p.Reply = &text
 			p.Failed = r.Failure != ""
+
 		case r.TurnID == p.Turn && !r.Command:
 			// that was not the end of it
 			p.Answered = false
@@ -297,6 +318,7 @@ func FindPast(recs []session.Record, id string) Past {
 			p.Failed = false
 		}
 	}
+
 	if p.Reply != nil && !p.Failed && sentByTool(recs[at+1:], p.Turn) {
 		p.Reply = new(string) // it was said already, by the message tool
 	}

@@ -42,19 +42,23 @@ func (s *callStream) add(_ context.Context, it *runner.Iteration, call llm.ToolP
 	if s.calls == nil || s.answer != it.Number {
 		s.answer, s.shown, s.calls = it.Number, 0, map[int]*callText{}
 	}
+
 	if s.shown >= callsMost {
 		return
 	}
+
 	c := s.calls[call.Index]
 	if c == nil || c.id != "" && call.ID != "" && c.id != call.ID { // the request was made again
 		c = &callText{clean: s.secrets.Stream()}
 		s.calls[call.Index] = c
 	}
+
 	c.id = cmp.Or(call.ID, c.id)
 	c.rest.WriteString(c.clean.Push(piece))
 	if c.begun && c.rest.Len() < callPiece {
 		return
 	}
+
 	text := c.rest.String()
 	c.rest.Reset()
 	c.begun, s.shown = true, s.shown+len(text)+len(call.Name)

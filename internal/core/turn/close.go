@@ -33,12 +33,14 @@ func (t *Turn) close(ctx context.Context, res runner.Result) error {
 	if err := t.sess.EndTurn(); err != nil {
 		return fmt.Errorf("finish the turn: %w", err)
 	}
+
 	t.tell(RuntimeEvent{Kind: TurnPersisted})
 
 	if res.ContextLimit > 0 {
 		t.engine.models.windows.Store(t.rt.Name, res.ContextLimit)
 		t.engine.log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
 	}
+
 	t.msg.Sink.Emit(t.final(res, sum, said))
 	t.tell(RuntimeEvent{Kind: TurnCompleted, Turn: sum})
 	return nil
@@ -53,6 +55,7 @@ func (t *Turn) closeStopped(ctx context.Context, res runner.Result) error {
 			return fmt.Errorf("keep the beginning of the answer: %w", err)
 		}
 	}
+
 	// The same repair that follows a crash makes the history whole again.
 	if _, err := t.sess.Recover(t.engine.tools.readOnly); err != nil {
 		return fmt.Errorf("close the stopped turn: %w", err)
@@ -70,6 +73,7 @@ func (t *Turn) final(res runner.Result, sum *bus.Turn, said string) bus.Outbound
 			out.Text = ""
 		}
 	}
+
 	if t.goal.end != "" {
 		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goal.end), false
 	}
@@ -89,6 +93,7 @@ func (t *Turn) outcome(res runner.Result) (sum *bus.Turn, said string) {
 			sum.ErrorKind = string(e.Kind)
 		}
 	}
+
 	if res.Stop == runner.ToolError && res.Err != nil {
 		sum.Error, sum.ErrorKind = said, string(runner.ToolError)
 	}
@@ -115,6 +120,7 @@ func (t *Turn) summary(res runner.Result) *bus.Turn {
 		DurationMS: t.engine.now().Sub(t.begun).Milliseconds(),
 		Clean:      !res.Tainted,
 	}
+
 	t.progress.price(&s.Usage)
 	for _, e := range res.Tools {
 		s.Tools = append(s.Tools, e.Name)

@@ -23,11 +23,13 @@ func (t *Turn) compose(ctx context.Context, asked llm.Message) (runner.Spec, err
 	if err != nil {
 		return runner.Spec{}, fmt.Errorf("choose tools: %w", err)
 	}
+
 	limits, answer := t.bounds(tier)
 	t.frame = t.newFrame(tier, tools, runner.InputBudget(limits, answer), answer)
 	if err := t.makeRoom(ctx); err != nil {
 		return runner.Spec{}, err
 	}
+
 	t.warnOfSize(ctx)
 
 	msgs, tokens := t.conv.Messages, t.conv.Total
@@ -69,6 +71,7 @@ func (t *Turn) newFrame(tier prompt.Tier, tools *tool.Set, budget, answer int) f
 	if t.folder.project.Started {
 		place.Folder = t.folder.project.Dir
 	}
+
 	system := t.engine.prompt.System(t.msg.In.Route.Channel, t.msg.In.Scope, place, tier)
 	return frame{
 		rt:        t.rt,

@@ -49,6 +49,7 @@ func (e *Engine) Context(ctx context.Context, key string) (Context, error) {
 	if err != nil {
 		return Context{}, err
 	}
+
 	defer sess.Release() //nolint:errcheck // it has no file
 	channel, chat := session.Split(key)
 	t := &Turn{
@@ -57,16 +58,19 @@ func (e *Engine) Context(ctx context.Context, key string) (Context, error) {
 	}
 	var out Context
 	sess.Meta(owntool.PresetKey, &out.Preset)
+
 	if t.rt, err = e.opts.Models.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
 		out.Problem = fmt.Sprintf("the preset %s cannot be used: %v", out.Preset, err)
 		t.rt, err = e.opts.Models.Runtime(ctx, "")
 	}
+
 	if err != nil {
 		if ctx.Err() != nil {
 			return Context{}, err
 		}
 		out.Problem = err.Error()
 	}
+
 	out.Problem = e.secrets.Redact(out.Problem)
 	return out, errors.Join(t.measure(ctx, &out), ctx.Err())
 }
@@ -78,6 +82,7 @@ func (t *Turn) measure(ctx context.Context, out *Context) error {
 	if err != nil {
 		return err
 	}
+
 	limits, answer := t.bounds(tier)
 	scale := t.engine.models.calibration(t.rt.Name).Factor()
 	add := func(name string, tokens, bytes, count int) {
@@ -90,16 +95,19 @@ func (t *Turn) measure(ctx context.Context, out *Context) error {
 	if n := len(t.frame.system) - len(system); n > 0 {
 		add("session_memory", t.frame.head-head, n, 0)
 	}
+
 	size := 0
 	for _, d := range tools.Defs() {
 		size += len(d.Name) + len(d.Description) + len(d.Schema)
 	}
+
 	add("tools", runner.EstimateHead("", tools.Defs()), size, len(tools.Defs()))
 	recs := t.sess.Messages()
 	t.conv.First = t.sess.Len() - len(recs)
 	for i := range recs {
 		t.conv.Add(t.conv.First+i, &recs[i])
 	}
+
 	t.conv.Fit(t.frame.budget, t.frame.head, scale)
 	add("history", t.conv.Total, 0, len(t.conv.Messages))
 	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(&t.conv.View)

@@ -50,6 +50,7 @@ func newConversations(busy func(key string) bool, now func() time.Time) *convers
 func (s *conversations) of(key string) *conversation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	c := s.live[key]
 	if c == nil {
 		if len(s.live) >= liveCap {
@@ -58,6 +59,7 @@ func (s *conversations) of(key string) *conversation {
 		c = newConversation()
 		s.live[key] = c
 	}
+
 	c.used = s.now()
 	s.shrink(key)
 	return c
@@ -75,6 +77,7 @@ func (s *conversations) shrink(current string) {
 			oldest = k
 		}
 	}
+
 	if total > liveSize && oldest != "" {
 		s.drop(oldest)
 	}

@@ -64,6 +64,7 @@ func New(o *Options, h Host) (*Engine, error) {
 	if o.Guard != nil {
 		about.Guests, about.Foreign = true, o.Guard.Foreign
 	}
+
 	e := &Engine{
 		opts: o, log: o.Log, now: o.Now, secrets: o.Secrets,
 		prompt: prompt.New(about),
@@ -73,6 +74,7 @@ func New(o *Options, h Host) (*Engine, error) {
 	if o.Turns.Concurrency > 0 {
 		e.gate = make(gate, o.Turns.Concurrency) // capacity is the limit
 	}
+
 	e.memory = worker.New(worker.Options{
 		Memory: o.Memory.Consolidator, Sessions: o.Sessions, Idle: o.Memory.IdleCompact, Check: o.Memory.IdleCheck,
 		Busy: h.Busy, Enter: e.gate.enter, Leave: e.gate.leave, Frame: e.frameOf, Now: o.Now, Log: o.Log,
@@ -194,6 +196,7 @@ func (m *modelFacts) headTokens(system string, tier prompt.Tier, tools *tool.Set
 	if n, ok := m.heads.Load(key); ok {
 		return n.(int) //nolint:errcheck // only this function stores
 	}
+
 	n := runner.EstimateHead(system, tools.Defs())
 	m.heads.Clear() // prompts change rarely; old ones are of no use
 	m.heads.Store(key, n)

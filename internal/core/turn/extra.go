@@ -32,9 +32,11 @@ func (x Extra) tools(set *tool.Set) (*tool.Set, error) {
 			return nil, err
 		}
 	}
+
 	if x.Offer == nil {
 		return set, nil
 	}
+
 	var kept []tool.Tool
 	for _, name := range set.Names() {
 		if t, _ := set.Get(name); x.offers(name) {
@@ -51,6 +53,7 @@ func (e *Engine) runtimeFor(ctx context.Context, preset string, x Extra) (Runtim
 			preset = ModelChoice + preset
 		}
 	}
+
 	rt, err := e.opts.Models.Runtime(ctx, preset)
 	if x.Model != nil {
 		rt.Model, rt.Check = x.Model, nil

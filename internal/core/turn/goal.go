@@ -63,11 +63,13 @@ func (t *Turn) workOn(ctx context.Context, res runner.Result) (runner.Result, er
 		if t.around.EndsGoal() {
 			return res, nil
 		}
+
 		g = after(g, last)
 		why := obstacle(last)
 		if why == "" {
 			why = owntool.Overdone(g, t.engine.now())
 		}
+
 		if why != "" {
 			g.Status, g.Recap = "blocked", why
 			t.goal.end = phrase.Of(ctx, "(The goal is not finished and I stopped: %s. /goal sets it again.)", phrase.Of(ctx, why))
@@ -76,6 +78,7 @@ func (t *Turn) workOn(ctx context.Context, res runner.Result) (runner.Result, er
 			}
 			return res, nil
 		}
+
 		if err := t.SetGoal(g); err != nil {
 			return res, fmt.Errorf("note the round: %w", err)
 		}
@@ -88,6 +91,7 @@ func (t *Turn) workOn(ctx context.Context, res runner.Result) (runner.Result, er
 		case last.Text != "":
 			t.msg.Sink.Emit(bus.Outbound{Kind: bus.Progress, Route: t.msg.In.Route, Text: last.Text})
 		}
+
 		next, err := t.remind(g)
 		if err != nil {
 			return res, err
@@ -144,9 +148,11 @@ func (t *Turn) remind(g bus.Goal) (llm.Message, error) {
 	if g.Untrusted {
 		about.Sources = append(about.Sources, memory.SourceForeign)
 	}
+
 	if err := t.sess.Append(session.Record{Message: next, Internal: true, Event: "goal", Runtime: about}); err != nil {
 		return next, fmt.Errorf("keep the reminder: %w", err)
 	}
+
 	t.progress.setAnswered(false)
 	return next, nil
 }

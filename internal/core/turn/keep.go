@@ -25,6 +25,7 @@ func (t *Turn) record(_ context.Context, msgs ...llm.Message) error {
 		recs[i] = t.stored(m)
 		recs[i].Failure = failure
 	}
+
 	return t.sess.Append(recs...)
 }
 

@@ -41,9 +41,11 @@ func (e *Engine) frameOf(ctx context.Context, preset string) (worker.Frame, erro
 	if err != nil && preset != "" {
 		rt, err = e.opts.Models.Runtime(ctx, "")
 	}
+
 	if err != nil {
 		return worker.Frame{}, err
 	}
+
 	l := e.opts.Turns.Limits
 	l.ContextWindow, l.ContextBlock = rt.Window, rt.Block
 	l, answer := prompt.TierOf(rt.Window).Limits(l, rt.MaxTokens)
@@ -84,10 +86,12 @@ func (t *Turn) makeRoom(ctx context.Context) error {
 		}
 		t.complete(ctx)
 	}
+
 	replay, dropped := t.conv.Fit(f.budget, f.head, f.scale)
 	if !dropped {
 		return nil
 	}
+
 	t.conv.state.Reset()
 	if t.remembers() {
 		t.conv.Owed = true
@@ -96,6 +100,7 @@ func (t *Turn) makeRoom(ctx context.Context) error {
 	if err := t.sess.SetReplay(replay); err != nil {
 		return fmt.Errorf("shorten the conversation: %w", err)
 	}
+
 	t.conv.First = replay
 	return nil
 }
@@ -110,10 +115,12 @@ func (t *Turn) complete(ctx context.Context) {
 			f.head += text.Tokens(own)
 		}
 	}
+
 	add(prompt.Instructions(t.key, t.msg.In.History))
 	if t.engine.opts.Memory.Consolidator == nil {
 		return
 	}
+
 	own, outside := t.engine.prompt.Remembered(ctx, prompt.Recall{
 		History: t.engine.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.msg.In.Scope,
 		Unified: t.engine.opts.Turns.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
@@ -137,6 +144,7 @@ func (t *Turn) takeIn(ctx context.Context, f frame) error {
 	if changed {
 		t.conv.state.Reset()
 	}
+
 	t.conv.follow(t.sess)
 	return err
 }
@@ -155,15 +163,18 @@ func (t *Turn) StartNewSession(ctx context.Context) error {
 			t.engine.memory.PlanKept(name, preset)
 		}
 	}
+
 	if g, active := owntool.Goal(t.sess); active { // it belonged to the old one
 		g.Status = "cancelled"
 		if err := t.SetGoal(g); err != nil {
 			return fmt.Errorf("end the goal: %w", err)
 		}
 	}
+
 	if err := t.sess.Clear(); err != nil {
 		return fmt.Errorf("start a new conversation: %w", err)
 	}
+
 	t.engine.conversations.forget(t.key)
 	return nil
 }
@@ -173,6 +184,7 @@ func (t *Turn) afterTurn(used int, said string) {
 	if !t.remembers() || t.frame.rt.Model == nil || strings.HasPrefix(t.key, "dream:") {
 		return
 	}
+
 	f := t.frame
 	used += int(float64(text.Tokens(said)) * f.scale)
 	var when worker.When
@@ -189,6 +201,7 @@ func (t *Turn) afterTurn(used int, said string) {
 	default:
 		return
 	}
+
 	f.base, f.system, f.tools = "", "", nil // made from a transcript; many may wait
 	t.engine.memory.Plan(t.key, f.forMemory(), when)
 }

@@ -16,6 +16,7 @@ func (t *Turn) open(ctx context.Context) (asked llm.Message, err error) {
 	if err != nil {
 		return asked, err
 	}
+
 	t.rt = rt
 	t.enterProject(ctx)
 
@@ -25,6 +26,7 @@ func (t *Turn) open(ctx context.Context) (asked llm.Message, err error) {
 	if err = t.keepTitle(); err != nil {
 		return asked, fmt.Errorf("keep the title: %w", err)
 	}
+
 	rec, asked := t.question(ctx)
 	if err = t.sess.BeginTurn(t.id, rec); err != nil {
 		return asked, fmt.Errorf("keep the message: %w", err)
@@ -42,6 +44,7 @@ func (t *Turn) chooseModel(ctx context.Context) (Runtime, error) {
 	if t.msg.In.Preset != "" {
 		preset = t.msg.In.Preset
 	}
+
 	rt, err := t.engine.runtimeFor(ctx, preset, t.msg.Extra)
 	if err != nil && preset != "" && t.msg.In.Preset == "" && t.msg.Extra.ModelName == "" {
 		// The preset is gone or unusable; the conversation goes on with the default.

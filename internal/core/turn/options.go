@@ -175,6 +175,7 @@ func (o *Options) Complete() error {
 	if o.Workspace == "" || o.Sessions == nil || o.Models.Runtime == nil {
 		return errors.New("agent: workspace, sessions and runtime are required")
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}

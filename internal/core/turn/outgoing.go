@@ -49,6 +49,7 @@ func (d *Outgoing) Pass(o bus.Outbound) []bus.Outbound {
 			d.flowing = slices.DeleteFunc(d.flowing, func(f *flow) bool { return f.kind == bus.ToolOutput && f.id == o.Tool.CallID })
 		}
 	}
+
 	return []bus.Outbound{Redacted(d.secrets, o)}
 }
 
@@ -59,6 +60,7 @@ func (d *Outgoing) piece(o bus.Outbound, id string) []bus.Outbound {
 		at = len(d.flowing)
 		d.flowing = append(d.flowing, &flow{kind: o.Kind, id: id, clean: d.secrets.Stream()})
 	}
+
 	f := d.flowing[at]
 	f.last = o
 	if o.Text = f.clean.Push(o.Text); o.Text == "" {
@@ -81,6 +83,7 @@ func (d *Outgoing) rest(ends func(*flow) bool) (out []bus.Outbound) {
 			}
 		}
 	}
+
 	d.flowing = slices.DeleteFunc(d.flowing, ends)
 	return out
 }
@@ -94,6 +97,7 @@ func Redacted(secrets *httpsafe.Registry, o bus.Outbound) bus.Outbound {
 	for i := range o.Media {
 		o.Media[i].Name = clean(o.Media[i].Name)
 	}
+
 	if o.Tool != nil {
 		t := *o.Tool
 		for _, s := range []*string{&t.Name, &t.Arguments, &t.Detail, &t.Label, &t.Outcome, &t.Output, &t.Result} {
@@ -101,14 +105,17 @@ func Redacted(secrets *httpsafe.Registry, o bus.Outbound) bus.Outbound {
 		}
 		o.Tool = &t
 	}
+
 	if o.Question != nil {
 		q := redactedQuestion(secrets, *o.Question)
 		o.Question = &q
 	}
+
 	o.Edits = slices.Clone(o.Edits)
 	for i := range o.Edits {
 		o.Edits[i].Path, o.Edits[i].Diff = clean(o.Edits[i].Path), clean(o.Edits[i].Diff)
 	}
+
 	o.Goal = redactedGoal(secrets, o.Goal)
 	o.Turn = redactedTurn(secrets, o.Turn)
 	return o
@@ -121,22 +128,26 @@ func redactedQuestion(secrets *httpsafe.Registry, q bus.Question) bus.Question {
 	for i := range q.Options {
 		q.Options[i] = secrets.Redact(q.Options[i])
 	}
+
 	if q.Detail != nil {
 		d := *q.Detail
 		for _, s := range []*string{&d.Command, &d.Folder, &d.Diff, &d.Host, &d.Reason, &d.Covers} {
 			*s = secrets.Redact(*s)
 		}
+
 		d.Arguments = secrets.RedactJSON(d.Arguments)
 		d.Paths = slices.Clone(d.Paths)
 		for i := range d.Paths {
 			d.Paths[i] = secrets.Redact(d.Paths[i])
 		}
+
 		d.Outside = slices.Clone(d.Outside)
 		for i := range d.Outside {
 			d.Outside[i].What = secrets.Redact(d.Outside[i].What)
 		}
 		q.Detail = &d
 	}
+
 	if q.Outcome != nil {
 		o := *q.Outcome
 		o.Option, o.Remark = secrets.Redact(o.Option), secrets.Redact(o.Remark)

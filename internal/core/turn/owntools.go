@@ -20,6 +20,7 @@ func (e *Engine) ownTools(h Host) (err error) {
 	if e.opts.Guard != nil {
 		send.Media = e.opts.Guard.Media
 	}
+
 	list := append([]tool.Tool{owntool.AskUser()}, e.subagents.Tools(e.parentOf)...)
 	list = append(list, owntool.My(e.opts.Tools.My, e.shownTo)...)
 	list = append(list, owntool.Message(send))
@@ -48,6 +49,7 @@ func (e *Engine) shownTo(ctx context.Context, c tool.Call) (owntool.Conversation
 	if !ok {
 		return owntool.Conversation{}, false
 	}
+
 	o, in := t.engine.opts, t.msg.In
 	limits := o.Turns.Limits
 	limits.ContextWindow = t.window()
@@ -83,5 +85,6 @@ func (t *Turn) futile(key string, n int) string {
 	case key == "max_tool_result_chars" && results > 0 && n > results:
 		return fmt.Sprintf("the model's window is small, so a result has at most %d characters", results)
 	}
+
 	return ""
 }

@@ -164,12 +164,14 @@ func (p *progress) publish(ctx context.Context, o bus.Outbound) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	if o.Kind == bus.Message && o.Route.SameChat(p.route) {
 		p.setAnswered(true)
 	}
 	if o.Kind == bus.ToolOutput {
 		o.Route = p.route
 	}
+
 	p.edited(o.Edits)
 	p.emit(o)
 	return nil
@@ -268,6 +270,7 @@ func (p *progress) stream(h *runner.Hooks) {
 			p.send(bus.Outbound{Kind: kind, Text: s, StreamID: p.streamID(p.segment)})
 		}
 	}
+
 	end := func(o bus.Outbound) {
 		if p.hasAnswered() {
 			return // no text was shown in this segment
@@ -276,12 +279,14 @@ func (p *progress) stream(h *runner.Hooks) {
 		p.send(o)
 		p.segment++
 	}
+
 	h.ToolDelta = (&callStream{secrets: p.secrets, send: p.send}).add
 	h.Delta = func(_ context.Context, _ *runner.Iteration, s string) {
 		if !p.hasAnswered() {
 			show(bus.Delta, s)
 		}
 	}
+
 	h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Reasoning, s) }
 	h.DeltaEnd = func(_ context.Context, resuming bool) { end(bus.Outbound{Resuming: resuming}) }
 	h.DeltaVoid = func(context.Context) { end(bus.Outbound{Resuming: true, Void: true}) }

@@ -62,23 +62,28 @@ func (t *Turn) enterProject(ctx context.Context) {
 	if policy == nil || t.msg.In.Scope != "" || t.msg.In.Stateless {
 		return
 	}
+
 	s := t.workspaceScope(ctx)
 	if t.msg.In.Folder != "" {
 		s = t.startFolder(ctx, s)
 	}
+
 	if s == nil {
 		return
 	}
+
 	t.folder.project = tool.Project{Dir: s.Path, Only: s.Mode == guard.AccessRestricted, Started: s.Mode == guard.AccessStarted}
 	dir, why := policy.Folder(s.Path)
 	if why == nil && dir == s.Path {
 		return
 	}
+
 	t.engine.log.WarnContext(ctx, "the folder of a conversation cannot be used", "session", t.key, "folder", s.Path, "err", why)
 	if t.folder.project.Started { // another process was started there, such as a terminal while this is the gateway
 		t.folder.project = tool.Project{}
 		return
 	}
+
 	t.folder.gone = s.Path
 	if !t.folder.project.Only {
 		t.folder.project = tool.Project{}
@@ -88,6 +93,7 @@ func (t *Turn) enterProject(ctx context.Context) {
 			t.folder.project.Dir = dir
 		}
 	}
+
 	t.msg.Sink.Emit(bus.Outbound{
 		Kind: bus.Notice, Route: t.msg.In.Route,
 		Text: phrase.In(t.msg.In.Language, "The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", s.Path),
@@ -105,9 +111,11 @@ func (t *Turn) startFolder(ctx context.Context, was *guard.Scope) *guard.Scope {
 		})
 		now = guard.Scope{}
 	}
+
 	if was == nil && now.Path == "" || was != nil && *was == now {
 		return was
 	}
+
 	var value any
 	if now.Path != "" {
 		value = now
@@ -127,6 +135,7 @@ func (t *Turn) workspaceScope(ctx context.Context) *guard.Scope {
 		t.sess.Meta(WorkspaceScopeKey, &s)
 		return validScope(s)
 	}
+
 	values, err := t.engine.opts.Sessions.Metadata(ctx, chat)
 	if err != nil && !errors.Is(err, session.ErrNotFound) {
 		t.engine.log.WarnContext(ctx, "read the folder of a chat", "session", chat, "err", err)

@@ -34,9 +34,11 @@ func (t *Turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
+
 	if q.ID == "" {
 		q.ID = NewID()
 	}
+
 	q.Code = newCode()
 	in := t.msg.In
 	t.progress.explain(q.Detail)
@@ -59,6 +61,7 @@ func (t *Turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	if !answered {
 		return "", errors.Join(err, t.sess.Append(asked(q)))
 	}
+
 	if kerr := t.keepAnswer(q, answer, waited); err == nil {
 		err = kerr
 	}
@@ -106,6 +109,7 @@ func (t *Turn) keepAnswer(q bus.Question, answer Message, waited time.Duration) 
 		answer.Sink.Done(nil)
 		return tool.ErrNoAnswer // an old message delivered again is no answer
 	}
+
 	err := t.sess.Append(
 		asked(q),
 		session.Record{
@@ -116,6 +120,7 @@ func (t *Turn) keepAnswer(q bus.Question, answer Message, waited time.Duration) 
 	if err != nil {
 		err = fmt.Errorf("keep the answer: %w", err)
 	}
+
 	answer.Sink.Done(err)
 	return err
 }

@@ -17,14 +17,17 @@ func (t *Turn) pruneResults(ctx context.Context) {
 		if bucket == text.SafeName(t.key) {
 			return wordsOf(t.sess), nil
 		}
+
 		all, err := t.engine.opts.Sessions.List(ctx)
 		if err != nil {
 			return nil, err
 		}
+
 		for _, s := range all {
 			if bucket != text.SafeName(s.Key) {
 				continue
 			}
+
 			sess, err := t.engine.opts.Sessions.Peek(s.Key)
 			if errors.Is(err, session.ErrNotFound) {
 				return nil, nil
@@ -34,8 +37,10 @@ func (t *Turn) pruneResults(ctx context.Context) {
 			}
 			return wordsOf(sess), sess.Release()
 		}
+
 		return nil, nil // it is gone, or kept elsewhere
 	}
+
 	err := runner.PruneResults(t.engine.place(t.msg.In).Results, t.engine.now(), says)
 	if err != nil && ctx.Err() == nil {
 		t.engine.log.WarnContext(ctx, "remove long results that are not needed", "err", err)
@@ -48,6 +53,7 @@ func wordsOf(s *session.Session) (words []string) {
 	if sum, ok := memory.SummaryOf(s); ok {
 		words = append(words, sum.Text)
 	}
+
 	for _, r := range s.Messages() {
 		words = append(words, r.Content.String())
 		for _, c := range r.ToolCalls {

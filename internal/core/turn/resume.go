@@ -63,6 +63,7 @@ func (t *Turn) Resume() Resumption {
 	case t.engine.opts.Turns.Resume == ResumeOff:
 		return LeftAlone
 	}
+
 	t.resumed = true
 	return TakenUp
 }
@@ -79,6 +80,7 @@ func (e *Engine) stored(m Message, p transcript.Past) (bus.Outbound, bool) {
 		if p.Failed {
 			turn.Error = text
 		}
+
 	case p.Answered:
 		return m.final("", true, turn), false
 	case p.Tries >= resumeMax:
@@ -90,6 +92,7 @@ func (e *Engine) stored(m Message, p transcript.Past) (bus.Outbound, bool) {
 	default:
 		return m.final("", true, turn), false
 	}
+
 	if turn.Error != "" {
 		turn.StopReason = "error"
 	}
@@ -109,11 +112,13 @@ func (e *Engine) Recall(ctx context.Context, in bus.Inbound) bus.Outbound {
 		}
 		recs = append(recs, r)
 	}
+
 	p := transcript.FindPast(recs, in.ID)
 	out, ok := e.stored(Message{In: in, Key: key}, p)
 	if joined := p.Answered && p.Tries > 0; !ok && !joined {
 		out.Text = phrase.In(in.Language, textNotKept)
 	}
+
 	out.ID = bus.FinalID(in.ID)
 	return out
 }

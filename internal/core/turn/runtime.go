@@ -64,6 +64,7 @@ func (e *Engine) tell(m Message, ev RuntimeEvent) {
 		q := redactedQuestion(e.secrets, *ev.Question)
 		ev.Question = &q
 	}
+
 	ev.At, ev.Route, ev.SessionKey, ev.SenderID, ev.Meta = e.now(), m.In.Route, m.Key, m.In.SenderID, m.In.Meta
 	for _, handle := range e.opts.Events.Runtime {
 		func() {

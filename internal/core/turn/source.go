@@ -27,6 +27,7 @@ func source(in bus.Inbound) string {
 	if in.Scope != "" {
 		return llm.GuestSource(text.SafeName(bus.Room(in.Route, in.Scope)))
 	}
+
 	switch in.Event {
 	case EventCron, eventHeartbeat:
 		return in.Event

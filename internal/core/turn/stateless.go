@@ -18,12 +18,14 @@ func (e *Engine) Stateless(ctx context.Context, m Message, around Around) error 
 		t.Reply(phrase.In(m.In.Language, "Commands cannot be run in a temporary chat: nothing of them could be kept."), true)
 		return nil
 	}
+
 	past, foreign := e.prompt.History(ctx, m.Key, &t.msg.In)
 	t.foreign = foreign
 	sess, err := session.Ephemeral(m.Key, e.now, past...)
 	if err != nil {
 		return fmt.Errorf("take over the history: %w", err)
 	}
+
 	t.sess = sess
 	e.attach(t)
 	defer e.detach(t)

@@ -40,6 +40,7 @@ func (t *Turn) showStep(started, step tool.Call) {
 	if !t.msg.In.WantsStream || deliver == nil {
 		return
 	}
+
 	hint, route := t.progress.hint, t.msg.In.Route
 	route.MessageID = "" // it is no part of the turn
 	deliver(bus.Outbound{
@@ -57,12 +58,14 @@ func (t *Turn) subagentSpec(id, task string, tainted bool) runner.Spec {
 	if limits.Tokens <= 0 || limits.Tokens > subagentTokens {
 		limits.Tokens = subagentTokens
 	}
+
 	tier := prompt.TierOf(t.window())
 	limits, answer := tier.Limits(limits, t.rt.MaxTokens)
 	var hooks []runner.Hooks // they decide about all calls; the rest of a run is not a turn's
 	for _, h := range t.programHooks() {
 		hooks = append(hooks, runner.Hooks{BeforeTool: h.BeforeTool, AfterTool: h.AfterTool})
 	}
+
 	in, place := t.msg.In, t.engine.place(t.msg.In)
 	return runner.Spec{
 		Model: t.rt.Model, ModelName: t.rt.Name, System: t.engine.prompt.Subagent(in.Scope, place, tier),
@@ -89,10 +92,12 @@ func subagentTools(all *tool.Set, x Extra, tier prompt.Tier) *tool.Set {
 			kept = append(kept, tl)
 		}
 	}
+
 	set, err := tool.NewSet(kept...)
 	if err != nil {
 		panic(err) // they were in a set before
 	}
+
 	if fit, err := tier.Tools(set); err == nil {
 		set = fit
 	}

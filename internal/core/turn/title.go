@@ -20,6 +20,7 @@ func (t *Turn) keepTitle() error {
 	if t.msg.In.Event != "" || t.sess.Meta(session.TitleKey, &has) && has != "" {
 		return nil
 	}
+
 	title := ""
 	for _, r := range t.sess.Messages() {
 		if r.Role == llm.User && !r.Command && !r.Internal && !r.Hidden && !r.Mark() {
@@ -28,9 +29,11 @@ func (t *Turn) keepTitle() error {
 			}
 		}
 	}
+
 	if title == "" {
 		title = titleOf(t.msg.In.Text)
 	}
+
 	if title == "" {
 		return nil
 	}
@@ -44,6 +47,7 @@ func titleOf(s string) string {
 		if line == "" {
 			continue
 		}
+
 		for i, r := range line {
 			rest := line[i+len(string(r)):]
 			if strings.ContainsRune(".!?", r) && strings.HasPrefix(rest, " ") && i >= titleChars/4 || strings.ContainsRune("。！？", r) {
@@ -51,6 +55,7 @@ func titleOf(s string) string {
 				break
 			}
 		}
+
 		return text.Ellipsis(line, titleChars)
 	}
 	return ""

@@ -46,22 +46,28 @@ func (s *toolSets) choose(ctx context.Context, choice toolChoice, tier prompt.Ti
 	if s.opts.More != nil {
 		more, generation = s.opts.More(ctx)
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.built == nil || s.generation != generation {
 		s.built, s.generation = map[toolChoice]*tool.Set{}, generation
 	}
+
 	if set, ok := s.built[choice]; ok {
 		return set, nil
 	}
+
 	if choice.guest {
 		more = forGuests(more)
 	} else {
 		more = append(more[:len(more):len(more)], s.owner...)
 	}
+
 	if choice.goal {
 		more = append(more[:len(more):len(more)], s.goal...)
 	}
+
 	set := s.fixed
 	if len(more) > 0 {
 		var err error
@@ -69,13 +75,16 @@ func (s *toolSets) choose(ctx context.Context, choice toolChoice, tier prompt.Ti
 			return nil, fmt.Errorf("add tools: %w", err)
 		}
 	}
+
 	set, err := tier.Tools(set)
 	if err != nil {
 		return nil, err
 	}
+
 	if s.opts.Missing != nil {
 		set = set.Explaining(s.absent)
 	}
+
 	s.built[choice] = set
 	return set, nil
 }
@@ -116,12 +125,15 @@ func (s *toolSets) missing(key string) (news []string) {
 	if s.opts.Missing == nil {
 		return nil
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	missing := s.opts.Missing()
 	if len(missing) == 0 || s.told == nil {
 		s.told = map[string]bool{} // what comes back and goes again is told again
 	}
+
 	for _, prefix := range slices.Sorted(maps.Keys(missing)) {
 		if at := key + "\x00" + prefix; !s.told[at] {
 			s.told[at] = true
@@ -170,15 +182,18 @@ func (t *Turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, er
 	if t.msg.In.NoTools {
 		return tool.NewSet()
 	}
+
 	if slow := t.engine.opts.Tools.Slow; slow != nil {
 		if names := slow(ctx); len(names) > 0 {
 			t.msg.Sink.Emit(bus.Outbound{Kind: bus.Progress, Route: t.msg.In.Route, Text: "Waiting for MCP servers: " + strings.Join(names, ", ")})
 		}
 	}
+
 	set, err := t.engine.tools.choose(ctx, t.toolChoice(tier), tier)
 	if err == nil {
 		set, err = t.msg.Extra.tools(set)
 	}
+
 	if t.msg.In.Scope == "" {
 		for _, text := range t.engine.tools.missing(t.key) {
 			t.msg.Sink.Emit(bus.Outbound{Kind: bus.Notice, Route: t.msg.In.Route, Text: text})

@@ -56,6 +56,7 @@ func (e *Engine) newTurn(m Message, a Around) *Turn {
 		id: NewID(), key: m.Key, begun: e.now(),
 		slot: slot{gate: e.gate}, asking: make(chan struct{}, 1),
 	}
+
 	t.progress = &progress{
 		turn: t.id, key: t.key, begun: t.begun, route: m.In.Route, meta: m.In.Meta, streams: m.In.WantsStream,
 		emit: m.Sink.Emit, secrets: e.secrets, now: e.now, cost: e.opts.Models.TurnCost,
@@ -129,6 +130,7 @@ func (t *Turn) Answer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	t.tell(RuntimeEvent{Kind: TurnStatus, Status: "running"})
 	defer t.tell(RuntimeEvent{Kind: TurnStatus, Status: "idle"})
 
@@ -138,6 +140,7 @@ func (t *Turn) Answer(ctx context.Context) error {
 	if !t.msg.Queued {
 		wait = t.syncSoon(ctx)
 	}
+
 	res, err := t.run(ctx, asked)
 	if err == nil {
 		res, err = t.workOn(ctx, res)
@@ -145,6 +148,7 @@ func (t *Turn) Answer(ctx context.Context) error {
 	if t.msg.Extra.Ended != nil {
 		t.msg.Extra.Ended(t.redacted(res))
 	}
+
 	t.over.End() // before the answer is complete, so that what comes after it finds that done
 	if err := errors.Join(wait(), err); err != nil {
 		return err
@@ -157,6 +161,7 @@ func (t *Turn) run(ctx context.Context, asked llm.Message) (runner.Result, error
 	if err := t.slot.enter(ctx); err != nil {
 		return runner.Result{Stop: runner.Cancelled, Err: err}, nil // a stop while waiting is an ordinary end
 	}
+
 	defer t.slot.leave()
 	t.tell(RuntimeEvent{Kind: TurnAdmitted})
 
@@ -164,6 +169,7 @@ func (t *Turn) run(ctx context.Context, asked llm.Message) (runner.Result, error
 	if err != nil {
 		return runner.Result{}, err
 	}
+
 	res, err := runner.Run(ctx, spec)
 
 	t.engine.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)

@@ -20,6 +20,7 @@ func (e *Engine) Undone(ctx context.Context, key string, paths []string) error {
 	if err != nil {
 		return err
 	}
+
 	if sess.Len() > 0 {
 		// A turn that was killed is closed first: what follows it hides its open calls.
 		if _, err = sess.Recover(e.tools.readOnly); err == nil {
@@ -27,6 +28,7 @@ func (e *Engine) Undone(ctx context.Context, key string, paths []string) error {
 			err = tellUndone(sess, paths)
 		}
 	}
+
 	return errors.Join(err, sess.Release())
 }
 
@@ -43,6 +45,7 @@ func tellUndone(sess *session.Session, paths []string) error {
 	if more := len(paths) - len(named); more > 0 {
 		note += fmt.Sprintf(" and %d more", more)
 	}
+
 	note += ". Read them again before you rely on what you know.]"
 	err := sess.Append(
 		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(note)}, Internal: true, Event: "undo"},

@@ -37,6 +37,7 @@ func (t *Turn) Shell(ctx context.Context, seen bool) error {
 		t.Reply(why, true)
 		return nil
 	}
+
 	t.enterProject(ctx)
 	line := strings.TrimSpace(in.Text)
 	err := t.sess.Append(session.Record{
@@ -46,9 +47,11 @@ func (t *Turn) Shell(ctx context.Context, seen bool) error {
 	if err == nil {
 		err = t.sess.Sync(context.WithoutCancel(ctx))
 	}
+
 	if err != nil {
 		return fmt.Errorf("keep the command: %w", err)
 	}
+
 	res := t.runShell(ctx, line)
 	if err := t.keepShell(ctx, line, t.id, res); err != nil {
 		return err
@@ -56,6 +59,7 @@ func (t *Turn) Shell(ctx context.Context, seen bool) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return StopError(cause)
 	}
+
 	t.shellReply(explain.CodeBlock(res.Content.String()), t.id)
 	return nil
 }
@@ -86,6 +90,7 @@ func (t *Turn) runShell(ctx context.Context, line string) tool.Result {
 	if err != nil {
 		res = tool.Fail(tool.Internal, "%v", err)
 	}
+
 	h.AfterTool(ctx, c, res, time.Since(begun))
 	res.Content = llm.Text(t.engine.secrets.Redact(res.Content.String())) // no run of the runner has seen it
 	return res
@@ -109,10 +114,12 @@ func (t *Turn) keepShell(ctx context.Context, line, turn string, res tool.Result
 		about.Sources = append(about.Sources, memory.SourceForeign)
 		told = runner.Fence(llm.Text(out), turn, eventShell).Text
 	}
+
 	where := ""
 	if t.folder.project.Dir != "" {
 		where = " in " + prompt.Path(t.folder.project.Dir)
 	}
+
 	line = t.engine.secrets.Redact(line) // before markers are escaped, which may be a part of one
 	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, prompt.EscapeMarkers(line), told)
 	rec := func(role llm.Role, text string) session.Record {
@@ -124,6 +131,7 @@ func (t *Turn) keepShell(ctx context.Context, line, turn string, res tool.Result
 	if err == nil {
 		err = t.sess.Sync(context.WithoutCancel(ctx))
 	}
+
 	if err != nil {
 		return fmt.Errorf("keep what the command printed: %w", err)
 	}
@@ -138,6 +146,7 @@ func (t *Turn) shellAgain(ctx context.Context) error {
 	if at < 0 || recs[at].Event != eventShell {
 		return nil // it was answered long ago
 	}
+
 	turn := recs[at].TurnID
 	answer := slices.IndexFunc(recs, func(r session.Record) bool {
 		return r.TurnID == turn && r.Event == eventShell && r.Command && r.Role == llm.Assistant
@@ -146,11 +155,13 @@ func (t *Turn) shellAgain(ctx context.Context) error {
 		t.shellReply(recs[answer].Content.String(), turn)
 		return nil
 	}
+
 	t.enterProject(ctx)
 	res := tool.Fail(tool.Cancelled, "%s", textShellCut)
 	if err := t.keepShell(ctx, strings.TrimSpace(t.msg.In.Text), turn, res); err != nil {
 		return err
 	}
+
 	t.shellReply(explain.CodeBlock(res.Content.String()), turn)
 	return nil
 }

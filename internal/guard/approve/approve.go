@@ -151,9 +151,11 @@ func New(o Options) (*Policy, error) {
 	default:
 		return nil, fmt.Errorf("approval mode %q: want off, ask or auto", o.Mode)
 	}
+
 	if o.Jail == nil && o.Mode != Off {
 		return nil, errors.New("approval needs a jail to look at files")
 	}
+
 	for i, r := range o.Rules {
 		if _, err := path.Match(r.Tool, ""); err != nil || r.Tool == "" {
 			return nil, fmt.Errorf("approval rule %d: tool %q is not a name or pattern", i+1, r.Tool)
@@ -164,6 +166,7 @@ func New(o Options) (*Policy, error) {
 			return nil, fmt.Errorf("approval rule %d: action %q: want allow, ask or deny", i+1, r.Action)
 		}
 	}
+
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
@@ -184,6 +187,7 @@ func (p *Policy) Check(ctx context.Context, t tool.Tool, c tool.Call) *tool.Resu
 		p.log(ctx, s, "denied", "it contains the secret "+name, "")
 		return fail(tool.DeniedPolicy, "this call contains the secret %s, which must not leave this machine. It was not run and nothing like it will be. Do without the secret, and tell the user.", name)
 	}
+
 	v := p.decide(s)
 	switch v.action {
 	case ActionAllow:
@@ -192,6 +196,7 @@ func (p *Policy) Check(ctx context.Context, t tool.Tool, c tool.Call) *tool.Resu
 		p.log(ctx, s, "denied", v.reason.String(), "")
 		return fail(tool.DeniedPolicy, "%s forbids this call. Do not look for another way to the same end; tell the user.", v.reason)
 	}
+
 	s.byOutside = v.byOutside
 	return p.ask(ctx, s, v.reason)
 }

@@ -24,6 +24,7 @@ func parseCommand(text string) command {
 	if err != nil {
 		return c
 	}
+
 	c.repeatable = true
 	fixed := true
 	for n := range syntax.Preorder(f) {
@@ -38,6 +39,7 @@ func parseCommand(text string) command {
 				}
 				words = append(words, lit)
 			}
+
 			if len(n.Assigns) > 0 || slices.ContainsFunc(words, startsProgram) {
 				c.repeatable = false
 			}
@@ -48,6 +50,7 @@ func parseCommand(text string) command {
 			c.repeatable = false
 		}
 	}
+
 	if len(f.Stmts) == 1 && len(c.simple) == 1 {
 		st := f.Stmts[0]
 		call, ok := st.Cmd.(*syntax.CallExpr)
@@ -79,6 +82,7 @@ func literal(w *syntax.Word) (text string, known bool) {
 			}
 		}
 	}
+
 	parts(w.Parts, false)
 	return b.String(), known
 }
@@ -89,10 +93,12 @@ func startsProgram(word string) bool {
 	case "-exec", "-execdir", "-ok", "-okdir":
 		return true
 	}
+
 	name, _, _ := strings.Cut(word, "=")
 	if !strings.HasPrefix(name, "--") {
 		return false
 	}
+
 	for _, part := range []string{"program", "exec", "command"} {
 		if strings.Contains(name, part) {
 			return true
@@ -108,6 +114,7 @@ func runsOthers(word string) bool {
 	if name == "." {
 		return true
 	}
+
 	switch strings.TrimRight(name, "0123456789.") { // python3.12 is python
 	case "sh", "bash", "zsh", "dash", "ksh", "mksh", "fish", "csh", "tcsh", "ash", "busybox", "toybox", "pwsh", "powershell", "cmd",
 		"env", "xargs", "gxargs", "parallel", "sudo", "doas", "su", "pkexec", "runuser", "setpriv", "chroot", "unshare", "nsenter",
@@ -118,6 +125,7 @@ func runsOthers(word string) bool {
 		"java", "mono", "wine", "jshell", "scala", "groovy", "julia", "rscript", "r", "ghci", "ocaml", "swift", "sqlite", "psql", "mysql":
 		return true
 	}
+
 	return builds(word)
 }
 
@@ -159,6 +167,7 @@ func (c command) files() (names []string) {
 			if _, value, ok := strings.Cut(w, "="); ok {
 				add(value)
 			}
+
 			if strings.ContainsAny(w, " \t\n;|&<>()") {
 				for part := range strings.FieldsFuncSeq(w, func(r rune) bool { return strings.ContainsRune(" \t\n;|&<>()'\"`$", r) }) {
 					add(part)
@@ -166,6 +175,7 @@ func (c command) files() (names []string) {
 			}
 		}
 	}
+
 	return names
 }
 

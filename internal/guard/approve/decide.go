@@ -39,6 +39,7 @@ func (p *Policy) leaks(s *subject) (name string, found bool) {
 	if name, found = p.Leaks(string(s.call.Input)); found {
 		return name, true
 	}
+
 	var all strings.Builder // a value may be cut in two by the arguments
 	for t := range s.texts() {
 		if name, found = p.Leaks(t); found {
@@ -46,6 +47,7 @@ func (p *Policy) leaks(s *subject) (name string, found bool) {
 		}
 		all.WriteString(t)
 	}
+
 	if cmd := s.command(); cmd != "" { // quotes inside a word hide it
 		for _, words := range parseCommand(cmd).simple {
 			if name, found = p.Leaks(strings.Join(words, " ")); found {
@@ -53,6 +55,7 @@ func (p *Policy) leaks(s *subject) (name string, found bool) {
 			}
 		}
 	}
+
 	return p.Leaks(all.String())
 }
 
@@ -66,6 +69,7 @@ func (p *Policy) decide(s *subject) verdict {
 	case m == Perhaps:
 		return asks("its text does not show whether it does what a rule of tools.approval is about (%s)", ruleText(r))
 	}
+
 	switch {
 	case p.Mode == Off:
 		return allow()
@@ -76,6 +80,7 @@ func (p *Policy) decide(s *subject) verdict {
 	case p.Mode == Ask:
 		return asks("every change needs a yes (tools.approval.mode is ask)")
 	}
+
 	v := p.bySink(s)
 	if v.action == ActionAsk && s.call.Tainted {
 		v.reason = phrase.Later(afterOutside, v.reason)
@@ -113,6 +118,7 @@ func (p *Policy) bySink(s *subject) verdict {
 	case tool.SinkRemote:
 		return whenTainted(tainted, "the call does something on a server that is not ours")
 	}
+
 	return whenTainted(tainted, "it is not known what the call does")
 }
 
@@ -130,6 +136,7 @@ func (p *Policy) read(s *subject) verdict {
 	if !s.call.Tainted || p.Suspicious == nil {
 		return allow()
 	}
+
 	for t := range s.texts() {
 		u, err := url.Parse(t)
 		switch {
@@ -140,8 +147,10 @@ func (p *Policy) read(s *subject) verdict {
 		case p.Known != nil && p.Known(s.call, t):
 			continue // the model was given it as it is
 		}
+
 		return asks(afterOutside, phrase.Later("a long address at an unfamiliar host can carry text away"))
 	}
+
 	return allow()
 }
 
@@ -150,6 +159,7 @@ func (p *Policy) write(s *subject) verdict {
 	if len(paths) == 0 {
 		return whenTainted(s.call.Tainted, "it is not known which files the call changes")
 	}
+
 	for _, name := range paths {
 		f := p.file(name)
 		switch {
@@ -157,6 +167,7 @@ func (p *Policy) write(s *subject) verdict {
 		default:
 			continue // the tool refuses it
 		}
+
 		if !p.inWorkspace(f.abs) && !s.inProject(f.abs) {
 			return asks("the file %s is outside the workspace", text.Reveal(name, ""))
 		}
@@ -167,6 +178,7 @@ func (p *Policy) write(s *subject) verdict {
 			return asks(kind, text.Reveal(name, ""))
 		}
 	}
+
 	return allow()
 }
 
@@ -176,18 +188,21 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 			return asks("the command hides what it runs: %s", why)
 		}
 	}
+
 	switch {
 	case !p.Sandboxed && !s.call.Project.Only: // what is kept inside a folder is always in one
 		return asks("commands run without a sandbox here")
 	case s.call.Tainted && s.command() == "":
 		return asks("what is typed reaches a command that may have been started before")
 	}
+
 	contained, also := s.call.Tainted, func(reason string) verdict { return asks(reason) }
 	if p.Contained != nil && !contained {
 		if why := p.Contained(s.call); why != "" {
 			contained, also = true, func(reason string) verdict { return asks("%s, and %s", why, phrase.Later(reason)) }
 		}
 	}
+
 	confined := p.Network == networkNone || p.Network == networkProxy || s.call.Project.Only
 	switch {
 	case !contained:
@@ -197,6 +212,7 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 	case !confined:
 		return also("the command can reach any host")
 	}
+
 	if p.inspect(s); len(s.outside) == 0 || s.call.Ask == nil {
 		return allow()
 	}
@@ -210,12 +226,14 @@ func (p *Policy) inspect(s *subject) {
 	if cmd == "" || p.Outside == nil || s.call.Ask == nil {
 		return
 	}
+
 	if !s.call.Tainted {
 		contained := p.Contained != nil && p.Contained(s.call) != ""
 		if !contained {
 			return // nothing from outside could have reached what it runs
 		}
 	}
+
 	if !s.usualShell() {
 		cmd = "" // in a language that we do not read
 	}
@@ -234,6 +252,7 @@ func (p *Policy) message(s *subject) verdict {
 			return asks("the message goes to another chat")
 		}
 	}
+
 	for _, name := range s.paths() {
 		if f := p.file(name); f.err == nil && !p.inWorkspace(f.abs) && !s.inProject(f.abs) {
 			return asks("the file %s is outside the workspace", text.Reveal(name, ""))
@@ -258,10 +277,12 @@ func (p *Policy) rule(s *subject) (Rule, Match) {
 		if ok, _ := path.Match(r.Tool, s.tool.Name); !ok {
 			continue
 		}
+
 		m := Surely
 		if r.Match != "" {
 			m = p.matches(r, s)
 		}
+
 		switch {
 		case m == Surely && p.Mode == Off && r.Action == ActionAsk:
 			return maybe, found
@@ -271,6 +292,7 @@ func (p *Policy) rule(s *subject) (Rule, Match) {
 			maybe, found = r, m
 		}
 	}
+
 	return maybe, found
 }
 
@@ -289,6 +311,7 @@ func (p *Policy) matches(r Rule, s *subject) Match {
 		return sure(len(paths) > 0 && !slices.ContainsFunc(paths, func(name string) bool {
 			return !strings.Contains(filepath.ToSlash(p.relative(p.file(name).abs)), r.Match)
 		}))
+
 	case s.contains(r.Match):
 		return Surely
 	case cmd == "" || allows || p.CommandMatch == nil:
@@ -296,6 +319,7 @@ func (p *Policy) matches(r Rule, s *subject) Match {
 	case !s.usualShell(): // the text is in a language that we do not read
 		return Perhaps
 	}
+
 	return p.CommandMatch(cmd, r.Match)
 }
 
@@ -326,6 +350,7 @@ func (p *Policy) allowsCommand(match, cmd string) bool {
 	if p.CommandPrefix == nil {
 		return false
 	}
+
 	words, ok := p.CommandPrefix(cmd)
 	return ok && !slices.ContainsFunc(words, func(w string) bool { return w != match && !strings.HasPrefix(w, match+" ") })
 }

@@ -25,12 +25,14 @@ func (p *Policy) detail(ctx context.Context, s *subject, reason phrase.Sentence,
 	if d.Command == "" {
 		d.Arguments = s.canonical()
 	}
+
 	if s.tool.Sink == tool.SinkCommand {
 		d.Folder, d.Sandbox = p.file(s.directory()).abs, p.Sandboxed || s.call.Project.Only
 		if d.Sandbox {
 			d.Network = p.Network
 		}
 	}
+
 	if cover.what != "" {
 		d.Covers = phrase.Of(ctx, cover.what, cover.of...)
 	}
@@ -46,6 +48,7 @@ func (p *Policy) diff(s *subject) string {
 	if !ok {
 		edits = []any{s.args}
 	}
+
 	var names []string
 	before, after := map[string]string{}, map[string]string{}
 	for _, e := range edits {
@@ -61,12 +64,14 @@ func (p *Policy) diff(s *subject) string {
 			before[name] = old
 			after[name] = old
 		}
+
 		next, known := written(&one, after[name])
 		if !known {
 			return ""
 		}
 		after[name] = next
 	}
+
 	var b strings.Builder
 	for _, name := range names {
 		patch, _, _ := text.UnifiedDiff(name, name, before[name], after[name])
@@ -74,6 +79,7 @@ func (p *Policy) diff(s *subject) string {
 			b.WriteString(text.Reveal(strings.TrimSuffix(line, "\n"), "\t") + "\n")
 		}
 	}
+
 	if b.Len() > diffShown {
 		return ""
 	}
@@ -85,6 +91,7 @@ func written(one *subject, old string) (next string, known bool) {
 	if content, ok := one.args["content"].(string); ok {
 		return content, true
 	}
+
 	next, known = one.args["new_text"].(string)
 	from := one.text("old_text")
 	switch {
@@ -96,6 +103,7 @@ func written(one *subject, old string) (next string, known bool) {
 	case one.flag("replace_all"):
 		return strings.ReplaceAll(old, from, next), known
 	}
+
 	return strings.Replace(old, from, next, 1), known && strings.Count(old, from) == 1
 }
 
@@ -104,10 +112,12 @@ func (p *Policy) source(name string) (string, bool) {
 	if name == "" || p.file(name).info == nil {
 		return "", name != ""
 	}
+
 	f, err := p.Jail.Open(name)
 	if err != nil {
 		return "", false
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	data, err := io.ReadAll(io.LimitReader(f, diffSource+1))
 	return string(data), err == nil && len(data) <= diffSource && utf8.Valid(data)
@@ -129,6 +139,7 @@ func (p *Policy) Explain(ctx context.Context, t tool.Tool, c tool.Call) Explaine
 	if name, leaks := p.leaks(s); leaks {
 		return Explained{Action: ActionDeny, Reason: "it contains the secret " + name}
 	}
+
 	v := p.decide(s)
 	out := Explained{Action: v.action, Reason: v.reason.In(phrase.From(ctx))}
 	if r, m := p.rule(s); m != Never {

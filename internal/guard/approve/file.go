@@ -23,9 +23,11 @@ func (p *Policy) file(name string) file {
 	if f.abs, f.err = p.Jail.Path(name); f.err != nil {
 		return f
 	}
+
 	if f.info, f.err = p.Jail.Stat(name); f.err == nil {
 		f.dev, f.ino = identity(f.info)
 	}
+
 	for rest, at := "", f.abs; ; {
 		if target, err := filepath.EvalSymlinks(at); err == nil {
 			f.abs = filepath.Join(target, rest)
@@ -36,6 +38,7 @@ func (p *Policy) file(name string) file {
 			}
 			return f
 		}
+
 		parent := filepath.Dir(at)
 		if parent == at {
 			return f

@@ -39,6 +39,7 @@ func (p *Policy) fingerprint(s *subject) (sum string, covers covered) {
 		}
 		return out
 	}
+
 	doc := struct {
 		Tool, Sandbox, Network string
 		Sandboxed, Only        bool
@@ -52,6 +53,7 @@ func (p *Policy) fingerprint(s *subject) (sum string, covers covered) {
 	for _, name := range s.paths() {
 		doc.Paths = append(doc.Paths, at(name))
 	}
+
 	if cmd := s.command(); cmd != "" {
 		dir := at(s.directory())
 		doc.Dir = &dir
@@ -63,10 +65,12 @@ func (p *Policy) fingerprint(s *subject) (sum string, covers covered) {
 			doc.Argv, doc.Args = parsed.simple[0], s.without("command")
 		}
 	}
+
 	b, err := json.Marshal(doc)
 	if err != nil {
 		b = s.call.Input // cannot happen: only texts and numbers
 	}
+
 	hash := sha256.Sum256(b)
 	return hex.EncodeToString(hash[:]), covers
 }
@@ -98,10 +102,12 @@ func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 			cover.open = true
 			break
 		}
+
 		full := name
 		if !filepath.IsAbs(name) && name[0] != '~' {
 			full = filepath.Join(dir, name)
 		}
+
 		info, err := p.Jail.Stat(full)
 		switch {
 		case err != nil:
@@ -113,9 +119,11 @@ func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 				}
 			}
 			continue
+
 		case !info.Mode().IsRegular():
 			continue
 		}
+
 		h := sha256.New()
 		hashIdentity(h, info)
 		if info.Size() > left {
@@ -123,17 +131,20 @@ func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 			out[name], cover.open = hex.EncodeToString(h.Sum(nil)), true
 			continue
 		}
+
 		text, n := p.content(h, full, left)
 		left -= n
 		out[name] = hex.EncodeToString(h.Sum(nil))
 		cover.names = append(cover.names, name)
 		cover.paths = append(cover.paths, full)
+
 		for _, more := range scriptFiles(text) {
 			if len(names) < 4*maxFiles && !slices.Contains(names, more) {
 				names = append(names, more)
 			}
 		}
 	}
+
 	return out, cover
 }
 
@@ -162,6 +173,7 @@ func scriptFiles(text []byte) []string {
 			}
 		}
 	}
+
 	return slices.DeleteFunc(out, func(name string) bool { return name == "" || len(name) > 4096 })
 }
 
@@ -180,6 +192,7 @@ func (p *Policy) bound(s *subject, programs []string) (keys []string, ok bool) {
 		}
 		keys = append(keys, name)
 	}
+
 	return keys, true
 }
 
@@ -201,6 +214,7 @@ func (p *Policy) gitState(dir string) (string, bool) {
 			}
 			return hex.EncodeToString(h.Sum(nil)), true
 		}
+
 		parent := filepath.Dir(dir)
 		if parent == dir || dir == p.workspace() {
 			break
@@ -224,6 +238,7 @@ func (p *Policy) content(h hash.Hash, name string, most int64) (text []byte, n i
 		_, _ = io.WriteString(h, "unreadable")
 		return nil, 0
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	var head bytes.Buffer
 	n, err = io.Copy(h, io.TeeReader(io.LimitReader(f, most), &limited{&head, maxScript + 1}))

@@ -37,6 +37,7 @@ func question(ctx context.Context, s *subject, reason phrase.Sentence, cover cov
 	if changed {
 		b.WriteString(phrase.Of(ctx, "Something this call depends on changed while you were asked (its directory, a file it names or a script it runs). The question again:\n\n"))
 	}
+
 	cmd := s.command()
 	if cmd != "" {
 		b.WriteString(phrase.Of(ctx, "May I run this command?\n\n"))
@@ -44,20 +45,24 @@ func question(ctx context.Context, s *subject, reason phrase.Sentence, cover cov
 	} else {
 		b.WriteString(phrase.Of(ctx, "May I use %s?\n\n", s.tool.Name))
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(s.args)) {
 		if name != "command" || cmd == "" {
 			argument(ctx, &b, name, s.args[name], cover.wholeText)
 		}
 	}
+
 	if dir := s.call.Project.Dir; dir != "" {
 		b.WriteString(phrase.Of(ctx, "in the folder %s\n", text.Reveal(dir, "")))
 	}
+
 	outsiders(ctx, &b, s)
 	covers.write(ctx, &b)
 	b.WriteString("\n" + phrase.Of(ctx, "You are asked because %s.", reason) + "\n")
 	if lines := strings.Count(b.String(), "\n"); lines > foldedLines || utf8.RuneCountInString(b.String()) > foldedText {
 		b.WriteString(phrase.Of(ctx, "This question has %d lines, and apps may fold it: open all of it before you answer.\n", lines))
 	}
+
 	if cover.what == "" {
 		b.WriteString(phrase.Of(ctx, "Answer yes or no."))
 	} else {
@@ -78,6 +83,7 @@ func (c covered) write(ctx context.Context, b *strings.Builder) {
 		b.WriteString(phrase.Of(ctx, "This command runs files that this approval does not cover.\n"))
 		return
 	}
+
 	shown := list(c.names[:min(len(c.names), maxNamed)])
 	if more := len(c.names) - maxNamed; more > 0 {
 		shown += phrase.Of(ctx, " and %d more", more)
@@ -90,16 +96,19 @@ func outsiders(ctx context.Context, b *strings.Builder, s *subject) {
 	if len(s.outside) == 0 {
 		return
 	}
+
 	var names []string
 	for _, o := range s.outside {
 		if !slices.Contains(names, o.Name) {
 			names = append(names, o.Name)
 		}
 	}
+
 	shown := list(names[:min(len(names), maxNamed)])
 	if more := len(names) - maxNamed; more > 0 {
 		shown += phrase.Of(ctx, " and %d more", more)
 	}
+
 	b.WriteString(phrase.Of(ctx, "This came from outside, and the command runs or builds it: %s.\n", shown))
 	if s.byOutside {
 		b.WriteString(phrase.Of(ctx, "It runs contained: it cannot change what I follow, it reaches only allowed hosts, and what it writes counts as from outside. "))
@@ -116,15 +125,18 @@ func argument(ctx context.Context, b *strings.Builder, name string, v any, whole
 		}
 		value = string(raw)
 	}
+
 	note := ""
 	if n := utf8.RuneCountInString(value); !whole && n > maxValue {
 		note = phrase.Of(ctx, "  [%d more characters are not shown]\n", n-maxValue)
 		value = string([]rune(value)[:maxValue])
 	}
+
 	if note == "" && !strings.Contains(value, "\n") && len(value) <= 100 {
 		fmt.Fprintf(b, "%s: %s\n", text.Reveal(name, ""), text.Reveal(value, ""))
 		return
 	}
+
 	fmt.Fprintf(b, "%s:\n", text.Reveal(name, ""))
 	block(b, value)
 	b.WriteString(note)
@@ -150,6 +162,7 @@ func block(b *strings.Builder, value string) {
 		endRun()
 		b.WriteString("  | " + text.Reveal(countSpaces(line), "") + "\n")
 	}
+
 	endRun()
 }
 

@@ -24,6 +24,7 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 	if err != nil {
 		return fail(tool.Cancelled, "%s was stopped before it could be approved", s.tool.Name)
 	}
+
 	defer p.sessions.leave(m)
 	sum, covers := p.fingerprint(s)
 	cover := p.coverage(s)
@@ -39,16 +40,19 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 	case p.sessions.hushed(m, s.call.TurnID):
 		return p.unanswered(ctx, s, reason, "the last question was not answered")
 	}
+
 	for round := range maxRounds {
 		text, fits := question(ctx, s, reason, cover, covers, round > 0)
 		if !fits {
 			p.log(ctx, s, "denied", "too long to be shown", "")
 			return fail(tool.DeniedApproval, "this call needs the user's approval because %s, but it is too long to be shown in full. Split it into smaller calls.", reason)
 		}
+
 		answer, done := p.askOnce(ctx, m, s, request{sum, text, reason, cover, p.detail(ctx, s, reason, cover)})
 		if done != nil || answer == no {
 			return done
 		}
+
 		// What was approved must be what runs.
 		if now, files := p.fingerprint(s); now != sum {
 			sum = now
@@ -56,10 +60,12 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason phrase.Sentence) *t
 			cover = p.coverage(s)
 			continue
 		}
+
 		p.sessions.remember(m, s, answer, sum, cover)
 		p.allow(m, s, sum, covers, cover)
 		return nil
 	}
+
 	p.log(ctx, s, "denied", "changed while it was asked about", "")
 	return fail(tool.DeniedApproval, "what this call depends on (a directory, a file or a script) kept changing while the user was asked. It was not run.")
 }
@@ -78,6 +84,7 @@ func (p *Policy) askOnce(ctx context.Context, m *memory, s *subject, r request) 
 	if r.cover.what != "" {
 		options = append(options, string(forTurn), string(forSession))
 	}
+
 	q := bus.Question{ID: requestID(r.sum), Text: r.text, Options: options, Expires: p.Now().Add(p.Timeout), Detail: r.detail}
 	// Ask keeps the time itself; twice as much is for one that does not.
 	limited, cancel := context.WithTimeout(ctx, 2*p.Timeout)
@@ -93,6 +100,7 @@ func (p *Policy) askOnce(ctx context.Context, m *memory, s *subject, r request) 
 			return no, refusal
 		}
 		return yes, nil
+
 	case errors.As(err, &unasked) && s.byOutside:
 		p.log(ctx, s, "allowed", "contained; "+unasked.Why, q.ID)
 		return yes, nil
@@ -101,10 +109,12 @@ func (p *Policy) askOnce(ctx context.Context, m *memory, s *subject, r request) 
 			return no, refusal
 		}
 		return yes, nil
+
 	case err != nil:
 		p.log(ctx, s, "denied", "the question failed: "+err.Error(), q.ID)
 		return no, fail(tool.DeniedApproval, "the user could not be asked. The call was not run. Do not retry it; tell the user.")
 	}
+
 	a, remark := parseAnswer(said)
 	if a == no {
 		p.log(ctx, s, "denied", "the user said no", q.ID)
@@ -115,6 +125,7 @@ func (p *Policy) askOnce(ctx context.Context, m *memory, s *subject, r request) 
 		}
 		return no, fail(tool.DeniedApproval, "%s", text)
 	}
+
 	p.log(ctx, s, "approved: "+string(a), r.reason.String(), q.ID)
 	return a, nil
 }
@@ -137,6 +148,7 @@ func suggestRule(s *subject) string {
 	if cmd := strings.TrimSpace(s.command()); cmd != "" && len(cmd) <= 200 {
 		match = cmd
 	}
+
 	b, err := json.Marshal(struct {
 		Tool   string `json:"tool"`
 		Match  string `json:"match"`

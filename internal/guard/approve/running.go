@@ -32,6 +32,7 @@ func (p *Policy) allow(m *memory, s *subject, sum string, covers covered, cover 
 	if s.command() == "" {
 		return
 	}
+
 	a := &approved{subject: s, memory: m, sum: sum, programs: cover.programs}
 	for _, path := range covers.paths {
 		a.files = append(a.files, p.file(path).abs)
@@ -69,9 +70,11 @@ func (p *Policy) Begin(c tool.Call) error {
 	if a == nil {
 		return nil
 	}
+
 	p.running.mu.Lock()
 	a.begun = true
 	p.running.mu.Unlock()
+
 	if now, _ := p.fingerprint(a.subject); now != a.sum {
 		p.running.drop(c)
 		return errChanged
@@ -87,6 +90,7 @@ func (p *Policy) End(c tool.Call, alone func() bool) {
 	if a == nil {
 		return
 	}
+
 	p.running.drop(c)
 	if !slices.ContainsFunc(a.programs, lasts) {
 		return
@@ -116,6 +120,7 @@ func (p *Policy) Runs(c tool.Call, path string) bool {
 	r := &p.running
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	for key, a := range r.m {
 		if key != callKey(c) && a.begun && slices.Contains(a.files, path) {
 			return true
@@ -147,11 +152,13 @@ func (ss *sessions) renew(m *memory, s *subject, before, after []string) {
 		if !lasts(old) {
 			continue
 		}
+
 		same := old[:strings.LastIndex(old, stateMark)+len(stateMark)]
 		i := slices.IndexFunc(after, func(key string) bool { return strings.HasPrefix(key, same) })
 		if i < 0 {
 			continue
 		}
+
 		for _, g := range m.grants {
 			if g.tool != s.tool.Name || g.person != s.person() {
 				continue

@@ -25,13 +25,16 @@ func (p *Policy) Saw(c tool.Call, text string) {
 	if c.State == nil {
 		return
 	}
+
 	h := tool.StateOf(c.State, newSeen)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	if h.turn != c.TurnID {
 		h.turn = c.TurnID
 		clear(h.hosts)
 	}
+
 	words := strings.FieldsFuncSeq(text, func(r rune) bool {
 		return r <= ' ' || strings.ContainsRune("<>\"'`()[]{}|\\^，。；、（）《》", r)
 	})
@@ -56,6 +59,7 @@ func hostOf(word string) string {
 		}
 		word = "http://" + word
 	}
+
 	u, err := url.Parse(word)
 	if err != nil {
 		return ""

@@ -45,8 +45,10 @@ func (p *Policy) coverage(s *subject) coverage {
 			c.programs = append(c.programs, outsideKey(o, place, o.State))
 			what = append(what, o.Covers)
 		}
+
 		slices.Sort(what)
 		c.what, c.of = "running %s", []any{strings.Join(slices.Compact(what), ", ")}
+
 	case cmd != "":
 		if p.CommandPrefix != nil && s.usualShell() {
 			if words, ok := p.CommandPrefix(cmd); ok {
@@ -59,12 +61,14 @@ func (p *Policy) coverage(s *subject) coverage {
 		if !parseCommand(cmd).repeatable {
 			c.what = ""
 		}
+
 	case s.tool.Sink == tool.SinkWrite:
 		c.wholeText = slices.ContainsFunc(s.paths(), func(name string) bool {
 			f := p.file(name)
 			return special(p.relative(f.abs)) != ""
 		})
 	}
+
 	return c
 }
 
@@ -113,6 +117,7 @@ func (ss *sessions) enter(ctx context.Context, key string) (*memory, error) {
 		m = &memory{asking: make(chan struct{}, 1), refused: map[string]bool{}}
 		ss.m[key] = m
 	}
+
 	m.waiters++
 	ss.mu.Unlock()
 	select {
@@ -160,6 +165,7 @@ func (ss *sessions) forget(key string) {
 func (ss *sessions) allowed(m *memory, s *subject, sum string, cover coverage) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
+
 	c := s.call
 	mine := func(g grant) bool {
 		return g.tool == s.tool.Name && g.person == s.person() && (g.turn == "" || g.turn == c.TurnID)
@@ -180,17 +186,21 @@ func (ss *sessions) remember(m *memory, s *subject, a answer, sum string, cover 
 	if cover.what == "" || a != forTurn && a != forSession {
 		return
 	}
+
 	g := grant{person: s.person(), tool: s.tool.Name, programs: slices.Clone(cover.programs)}
 	if len(cover.programs) == 0 {
 		g.sum = sum
 	}
+
 	if a == forTurn {
 		if g.turn = s.call.TurnID; g.turn == "" {
 			return
 		}
 	}
+
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
+
 	m.grants = slices.DeleteFunc(m.grants, func(g grant) bool { return g.turn != "" && g.turn != s.call.TurnID })
 	if len(m.grants) >= maxGrants {
 		m.grants = slices.Delete(m.grants, 0, 1)

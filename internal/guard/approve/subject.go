@@ -80,6 +80,7 @@ func (s *subject) paths() []string {
 	if s.tool.Sink == tool.SinkMessage {
 		out = append(out, s.list("media")...)
 	}
+
 	if s.call.Project.Dir != "" {
 		out = slices.Clone(out)
 		for i, name := range out {
@@ -104,6 +105,7 @@ func walkTexts(v any, yield func(string) bool) bool {
 				return false
 			}
 		}
+
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if !yield(key) || !walkTexts(v[key], yield) {
@@ -143,6 +145,7 @@ func (s *subject) contains(text string) bool {
 			return true
 		}
 	}
+
 	if cmd := s.command(); cmd != "" {
 		for _, words := range parseCommand(cmd).simple {
 			if strings.Contains(strings.Join(words, " "), text) {
@@ -150,6 +153,7 @@ func (s *subject) contains(text string) bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -163,6 +167,7 @@ func (s *subject) quiet() bool {
 		case "ask_user", "create_goal", "update_goal":
 			return true
 		}
+
 	case tool.SinkCommand:
 		_, runs := s.args["command"]
 		return !runs && s.text("session_id") != "" && s.text("chars") == "" && !s.flag("close_stdin")

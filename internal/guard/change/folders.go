@@ -63,6 +63,7 @@ func (r *Record) label(ctx context.Context, f *folder) error {
 	if err := diskio.WriteFile(path, []byte(f.path), 0o600); err != nil {
 		return fmt.Errorf("keep the changes of the folder %s: %w", f.path, err)
 	}
+
 	r.sweep(ctx, f.path)
 	return nil
 }
@@ -73,6 +74,7 @@ func (r *Record) known() []string {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.o.Log.Warn("cannot look for logs of changed files", "err", err)
 	}
+
 	var out []string
 	for _, e := range entries {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), folderPrefix) {
@@ -83,6 +85,7 @@ func (r *Record) known() []string {
 			out = append(out, path)
 		}
 	}
+
 	return out
 }
 
@@ -91,6 +94,7 @@ func (r *Record) known() []string {
 func (r *Record) all(ctx context.Context) []*folder {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	r.main.using++
 	out := []*folder{r.main}
 	for _, dir := range r.known() {
@@ -102,6 +106,7 @@ func (r *Record) all(ctx context.Context) []*folder {
 		f.using++
 		out = append(out, f)
 	}
+
 	return out
 }
 
@@ -112,6 +117,7 @@ func (r *Record) origins(abs string) ([]*origin.Store, error) {
 	if !r.isWorkspace(abs) {
 		dirs = append(dirs, r.around(abs)...)
 	}
+
 	out := make([]*origin.Store, len(dirs))
 	for i, dir := range dirs {
 		var err error
@@ -131,6 +137,7 @@ func (r *Record) around(abs string) []string {
 			all = append(all, dir)
 		}
 	}
+
 	r.mu.Unlock()
 	inside := slices.DeleteFunc(slices.Clone(all), func(dir string) bool { return !within(abs, dir) })
 	if len(inside) == 0 {
@@ -146,6 +153,7 @@ func (r *Record) sweep(ctx context.Context, keep string) {
 		size int64
 		at   time.Time
 	}
+
 	var logs []used
 	for _, dir := range r.known() {
 		if dir == keep {
@@ -157,6 +165,7 @@ func (r *Record) sweep(ctx context.Context, keep string) {
 		}
 		logs = append(logs, u)
 	}
+
 	slices.SortStableFunc(logs, func(a, b used) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.dir, b.dir)) })
 
 	var bytes int64
@@ -183,6 +192,7 @@ func (r *Record) giveUp(ctx context.Context, dir string) error {
 	case f != nil:
 		delete(r.other, dir)
 	}
+
 	r.mu.Unlock()
 
 	if f == nil {
@@ -190,12 +200,14 @@ func (r *Record) giveUp(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
+
 		log, err := r.store(name, jail, dir)
 		if err != nil {
 			return errors.Join(err, jail.Close())
 		}
 		f = &folder{Store: log, path: dir, jail: jail}
 	}
+
 	err := errors.Join(f.Forget(ctx), f.Close(), f.jail.Close())
 	if err != nil {
 		return err

@@ -96,6 +96,7 @@ func Open(o Options) (*Record, error) {
 	if o.Dir == "" || o.Jail == nil {
 		return nil, errors.New("change: a folder for the logs and a jail are needed")
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -108,6 +109,7 @@ func Open(o Options) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	r.main = &folder{Store: main, path: o.Jail.Workspace()}
 	return r, nil
 }
@@ -118,6 +120,7 @@ func (r *Record) store(dir string, jail *diskio.Jail, prefix string) (*undo.Stor
 	if prefix != "" { // the workspace has a log of its own
 		exclude = append(exclude, r.o.Dir, r.main.path, diskio.ResolveExisting(r.main.path))
 	}
+
 	o := undo.Options{
 		Dir:      dir,
 		Jail:     jail,
@@ -152,6 +155,7 @@ func (r *Record) Before(ctx context.Context, t tool.Tool, c tool.Call, writable 
 	if t.ReadOnly || c.TurnID == "" || t.Paths == nil && t.Sink != tool.SinkCommand {
 		return nil
 	}
+
 	parts, err := r.parts(t, c, writable)
 	for _, p := range parts {
 		if p.in != r.main {
@@ -162,6 +166,7 @@ func (r *Record) Before(ctx context.Context, t tool.Tool, c tool.Call, writable 
 		}
 		err = errors.Join(err, p.in.Before(ctx, p.tool, c))
 	}
+
 	if len(parts) > 0 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -170,6 +175,7 @@ func (r *Record) Before(ctx context.Context, t tool.Tool, c tool.Call, writable 
 			r.calls[callKey(c)] = append(r.calls[callKey(c)], p.in)
 		}
 	}
+
 	return err
 }
 
@@ -185,6 +191,7 @@ func (r *Record) parts(t tool.Tool, c tool.Call, writable []string) (parts []par
 		if len(writable) == 0 {
 			writable = []string{r.main.path}
 		}
+
 		for _, dir := range writable {
 			in, ferr := r.use(dir)
 			if ferr != nil {
@@ -193,6 +200,7 @@ func (r *Record) parts(t tool.Tool, c tool.Call, writable []string) (parts []par
 			}
 			parts = append(parts, part{in, t})
 		}
+
 		return parts, err
 	}
 
@@ -203,6 +211,7 @@ func (r *Record) parts(t tool.Tool, c tool.Call, writable []string) (parts []par
 			byFolder[dir] = append(byFolder[dir], abs)
 		}
 	}
+
 	for dir, names := range byFolder {
 		in, ferr := r.use(dir)
 		if ferr != nil {
@@ -213,6 +222,7 @@ func (r *Record) parts(t tool.Tool, c tool.Call, writable []string) (parts []par
 		own.Paths = func(json.RawMessage) []string { return names }
 		parts = append(parts, part{in, own})
 	}
+
 	return parts, err
 }
 
@@ -222,6 +232,7 @@ func (r *Record) dirOf(abs string, c tool.Call) string {
 	if r.isWorkspace(abs) {
 		return r.main.path
 	}
+
 	best := ""
 	for _, dir := range append([]string{c.Project.Dir}, r.o.Rules.Also...) {
 		if dir != "" && !r.isWorkspace(dir) && within(abs, dir) && len(dir) > len(best) {
@@ -246,6 +257,7 @@ func (r *Record) After(ctx context.Context, c tool.Call) (edits []bus.Edit, err 
 	r.mu.Lock()
 	folders := slices.Clone(r.calls[callKey(c)])
 	r.mu.Unlock()
+
 	for _, f := range folders {
 		more, ferr := f.After(ctx, c)
 		edits, err = append(edits, more...), errors.Join(err, ferr)
@@ -298,6 +310,7 @@ func (r *Record) open(dir string) (*folder, error) {
 	if f := r.other[dir]; f != nil {
 		return f, nil
 	}
+
 	rules := r.o.Rules
 	rules.Workspace = dir
 	rules.Also = nil
@@ -306,10 +319,12 @@ func (r *Record) open(dir string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the folder %s: %w", dir, err)
 	}
+
 	log, err := r.store(filepath.Join(r.o.Dir, FolderName(dir)), jail, dir)
 	if err != nil {
 		return nil, errors.Join(err, jail.Close())
 	}
+
 	f := &folder{Store: log, path: dir, jail: jail}
 	r.other[dir] = f
 	return f, nil

@@ -22,6 +22,7 @@ func (r *Record) Turns(ctx context.Context, session string) ([]undo.Turn, error)
 		if err != nil {
 			return nil, err
 		}
+
 		for _, t := range list {
 			if i := slices.IndexFunc(all, func(o undo.Turn) bool { return o.ID == t.ID }); i >= 0 {
 				all[i] = merged(all[i], t)
@@ -30,6 +31,7 @@ func (r *Record) Turns(ctx context.Context, session string) ([]undo.Turn, error)
 			}
 		}
 	}
+
 	if len(folders) > 1 { // else they are in the order in which they happened
 		slices.SortStableFunc(all, func(a, b undo.Turn) int { return b.At.Compare(a.At) })
 	}
@@ -41,12 +43,14 @@ func merged(a, b undo.Turn) undo.Turn {
 	if b.At.Before(a.At) {
 		a.At = b.At
 	}
+
 	switch { // a part that still has its changes can be undone
 	case len(a.Changes) == 0:
 		a.UndoneBy = b.UndoneBy
 	case len(b.Changes) > 0 && b.UndoneBy == "":
 		a.UndoneBy = ""
 	}
+
 	a.Undoes = max(a.Undoes, b.Undoes)
 	a.Changes = append(a.Changes, b.Changes...)
 	a.Gaps = union(a.Gaps, b.Gaps)
@@ -95,6 +99,7 @@ func (r *Record) find(ctx context.Context, folders []*folder, id string) (undo.T
 		case err != nil:
 			return undo.Turn{}, nil, err
 		}
+
 		if i := slices.IndexFunc(found, func(o undo.Turn) bool { return o.ID == t.ID }); i >= 0 {
 			found[i], where[i] = merged(found[i], t), append(where[i], f)
 		} else {
@@ -111,6 +116,7 @@ func (r *Record) find(ctx context.Context, folders []*folder, id string) (undo.T
 	case len(found) > 1:
 		return undo.Turn{}, nil, fmt.Errorf("%q: %w", id, undo.ErrAmbiguous)
 	}
+
 	return undo.Turn{}, nil, fmt.Errorf("%q: %w", id, undo.ErrNoTurn)
 }
 
@@ -122,6 +128,7 @@ func (r *Record) Diff(ctx context.Context, turn string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	var out strings.Builder
 	for _, f := range where {
 		diff, err := f.Diff(ctx, t.ID)
@@ -130,6 +137,7 @@ func (r *Record) Diff(ctx context.Context, turn string) (string, error) {
 		}
 		out.WriteString(diff)
 	}
+
 	return out.String(), nil
 }
 
@@ -171,5 +179,6 @@ func (r *Record) each(ctx context.Context, turn string, do func(f *folder, id st
 		all.Interrupted = all.Interrupted || one.Interrupted
 		err = errors.Join(err, ferr)
 	}
+
 	return all, err
 }

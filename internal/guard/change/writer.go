@@ -64,6 +64,7 @@ func (w *Writer) Create(name string, data []byte) (created bool, err error) {
 	if err != nil || exists { // nothing is said about a file that stays
 		return false, err
 	}
+
 	err = w.writeRecorded([]origin.Written{{Path: w.path(name), Data: data}}, func(root *diskio.Tree) error {
 		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 			return err

@@ -37,14 +37,17 @@ func (u *user) askHost(r httpsafe.HostRequest, entry string) error {
 	case u.c.Ask == nil:
 		return no("this host is not allowed for commands, and no question can be asked here; " + how)
 	}
+
 	options := []string{answerTurn, answerSession}
 	if u.p.o.Keep != nil {
 		options = append(options, answerAlways)
 	}
+
 	answer, err := u.ask(bus.Question{Text: u.hostQuestion(r, options), Options: append(options, answerNo), Detail: u.detail(r.Host)})
 	if err != nil {
 		return u.unasked(err, entry, "this host is not allowed for commands; "+how)
 	}
+
 	u.p.o.Log.InfoContext(u.life, "host for commands", "host", entry, "answer", answer, "session", u.c.SessionKey, "turn", u.c.TurnID)
 	switch answer {
 	case answerTurn, answerYes:
@@ -56,6 +59,7 @@ func (u *user) askHost(r httpsafe.HostRequest, entry string) error {
 	default:
 		return no("the user said no to this host. Do not try it again in this turn, and do not look for another way to it")
 	}
+
 	return nil
 }
 
@@ -73,11 +77,13 @@ func (u *user) save(r httpsafe.HostRequest, entry string) {
 	if u.p.o.Keep == nil {
 		return
 	}
+
 	if err := u.p.o.Keep(u.life, entry); err != nil {
 		u.p.o.Log.WarnContext(u.life, "cannot save an allowed host in the configuration", "host", entry, "err", err)
 		u.p.allowInTalk(u.c, entry)
 		return
 	}
+
 	u.p.mu.Lock()
 	defer u.p.mu.Unlock()
 	u.p.kept = append(u.p.kept, httpsafe.RuleFor(r))
@@ -122,6 +128,7 @@ func parse(said string, options []string) string {
 			return o
 		}
 	}
+
 	switch word {
 	case "yes", "y", "ok":
 		return answerYes
@@ -140,6 +147,7 @@ func (u *user) hostQuestion(r httpsafe.HostRequest, options []string) string {
 	if r.Exposes != "" {
 		fmt.Fprintf(&b, "\nThis host serves code without a question, but not this request: %s.\n", r.Exposes)
 	}
+
 	switch {
 	case named(u.c.UserText, r.Host):
 	case u.tainted.Load():
@@ -147,10 +155,12 @@ func (u *user) hostQuestion(r httpsafe.HostRequest, options []string) string {
 	default:
 		b.WriteString("\nYou did not name this host in this turn.\n")
 	}
+
 	b.WriteString("\n\"turn\" allows it until this turn ends, \"session\" for this conversation")
 	if len(options) > 2 {
 		b.WriteString(", \"always\" adds it to tools.exec.allowedHosts")
 	}
+
 	b.WriteString(". Anything else is a no.")
 	return b.String()
 }
@@ -188,6 +198,7 @@ func (u *user) askMore(use httpsafe.Use, m more) error {
 	if limited(u.c) || u.room != "" || u.c.Ask == nil {
 		return no(m.stop + "; no question can be asked here. Go on without the network, or tell the user")
 	}
+
 	var b strings.Builder
 	b.WriteString(m.question + "\n")
 	u.describe(&b)
@@ -196,6 +207,7 @@ func (u *user) askMore(use httpsafe.Use, m more) error {
 	if err != nil {
 		return u.unasked(err, use.Host, m.stop)
 	}
+
 	u.p.o.Log.InfoContext(u.life, "budget of a turn", "answer", answer, "host", use.Host, "session", u.c.SessionKey, "turn", u.c.TurnID)
 	if answer != answerYes {
 		return no(m.stop + ", and the user said no. Do not send anything more in this turn")
@@ -227,11 +239,13 @@ func (u *user) describe(b *strings.Builder) {
 		}
 		return
 	}
+
 	b.WriteString("command:\n")
 	command, note := in.Command, ""
 	if n := utf8.RuneCountInString(command); n > maxCommand {
 		command, note = string([]rune(command)[:maxCommand]), fmt.Sprintf("  [%d more characters are not shown]\n", n-maxCommand)
 	}
+
 	for line := range strings.SplitSeq(command, "\n") {
 		b.WriteString("  | " + text.Reveal(line, "") + "\n")
 	}

@@ -62,6 +62,7 @@ func (d *day) spend(ctx context.Context, who string, class httpsafe.Class, cost 
 	if d.store == nil {
 		return nil
 	}
+
 	d.mu.Lock()
 	defer d.mu.Unlock()
 
@@ -69,12 +70,14 @@ func (d *day) spend(ctx context.Context, who string, class httpsafe.Class, cost 
 		d.date = today
 		clear(d.reserved)
 	}
+
 	key := fmt.Sprintf("%d %s", class, who)
 	if !cost.Within(d.reserved[key]) {
 		if err := d.reserve(ctx, key, who, class, cost); err != nil {
 			return err
 		}
 	}
+
 	d.reserved[key] = d.reserved[key].Add(cost.Times(-1))
 	return nil
 }
@@ -88,11 +91,13 @@ func (d *day) reserve(ctx context.Context, key, who string, class httpsafe.Class
 		Bytes:    max(0, cost.Bytes-have.Bytes),
 		Hosts:    max(0, cost.Hosts-have.Hosts),
 	}
+
 	part := httpsafe.Cost{
 		Requests: atLeast(lack.Requests, limit.Requests),
 		Bytes:    atLeast(lack.Bytes, limit.Bytes),
 		Hosts:    atLeast(lack.Hosts, limit.Hosts),
 	}
+
 	var granted httpsafe.Cost
 	err := d.change(ctx, func(s *sums) error {
 		p := s.party(who)
@@ -103,11 +108,13 @@ func (d *day) reserve(ctx context.Context, key, who string, class httpsafe.Class
 				return nil
 			}
 		}
+
 		return errDay
 	})
 	if err != nil {
 		return err
 	}
+
 	d.reserved[key] = d.reserved[key].Add(granted)
 	return nil
 }
@@ -156,12 +163,14 @@ func (d *day) change(ctx context.Context, fn func(s *sums) error) error {
 		if err != nil {
 			return fmt.Errorf("read what was sent today: %w", err)
 		}
+
 		var s sums
 		if len(data) > 0 {
 			if err := json.Unmarshal(data, &s); err != nil {
 				return fmt.Errorf("read what was sent today: %s: %w", d.store.Where(name), err)
 			}
 		}
+
 		if !s.covers(d.now()) {
 			s = sums{Date: d.today()}
 		}
@@ -173,6 +182,7 @@ func (d *day) change(ctx context.Context, fn func(s *sums) error) error {
 		if data, err = json.Marshal(s); err != nil {
 			return fmt.Errorf("write what was sent today: %w", err)
 		}
+
 		_, err = d.store.Put(ctx, name, data, version, false)
 		if err == nil {
 			return nil
@@ -181,6 +191,7 @@ func (d *day) change(ctx context.Context, fn func(s *sums) error) error {
 			return fmt.Errorf("write what was sent today: %w", err)
 		}
 	}
+
 	return errors.New("write what was sent today: other processes are always faster")
 }
 

@@ -90,16 +90,19 @@ func (p *Policy) Server(setting string, allowed []httpsafe.HostRule) *httpsafe.A
 		if readable(r) {
 			return httpsafe.ReachRead, nil
 		}
+
 		reason := fmt.Sprintf("not in %s, the list of hosts that this server may reach", setting)
 		if r.Exposes != "" {
 			reason += ", and more than a package host serves without: " + r.Exposes
 		}
 		return httpsafe.ReachNone, &httpsafe.BlockedError{Target: r.String(), Reason: reason}
 	}
+
 	spend := func(ctx context.Context, use httpsafe.Use) error {
 		if use.Class != httpsafe.ClassPackages {
 			return nil // the owner listed the host for this server
 		}
+
 		var one httpsafe.Budget // what a server says again is counted again
 		cost, _ := one.Spend(use)
 		if err := p.day.spend(ctx, setting, use.Class, cost); err != nil {
@@ -166,6 +169,7 @@ type pending struct {
 func (p *Policy) turn(c tool.Call) *turn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if c.TurnID != "" {
 		for _, t := range p.turns {
 			if t.session == c.SessionKey && t.id == c.TurnID {
@@ -173,10 +177,12 @@ func (p *Policy) turn(c tool.Call) *turn {
 			}
 		}
 	}
+
 	t := &turn{session: c.SessionKey, id: c.TurnID, allowed: map[string]bool{}, refused: map[string]string{}, pending: map[string]*pending{}}
 	if len(p.turns) >= maxTurns {
 		p.turns = slices.Delete(p.turns, 0, 1)
 	}
+
 	p.turns = append(p.turns, t)
 	return t
 }
@@ -205,6 +211,7 @@ func (p *Policy) allowedInTalk(c tool.Call, entry string) bool {
 func (p *Policy) allowInTalk(c tool.Call, entry string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	hosts := p.talks[talk(c)]
 	if hosts == nil {
 		if len(p.talks) >= maxTalks {
@@ -213,6 +220,7 @@ func (p *Policy) allowInTalk(c tool.Call, entry string) {
 		hosts = map[string]bool{}
 		p.talks[talk(c)] = hosts
 	}
+
 	if len(hosts) < maxHosts {
 		hosts[entry] = true
 	}
@@ -245,10 +253,12 @@ func (u *user) decide(ctx context.Context, r httpsafe.HostRequest) (httpsafe.Rea
 	if u.p.owners(r) || u.p.o.Any {
 		return httpsafe.ReachFull, nil
 	}
+
 	entry := httpsafe.RuleFor(r).String()
 	if u.p.allowedInTalk(u.c, entry) {
 		return httpsafe.ReachFull, nil
 	}
+
 	u.turn.mu.Lock()
 	allowed := u.turn.allowed[entry]
 	u.turn.mu.Unlock()
@@ -273,6 +283,7 @@ func (u *user) once(ctx context.Context, key string, ask func() error) error {
 		t.mu.Unlock()
 		return refusal(key, why)
 	}
+
 	if q := t.pending[key]; q != nil {
 		t.mu.Unlock()
 		select {
@@ -281,12 +292,14 @@ func (u *user) once(ctx context.Context, key string, ask func() error) error {
 				return u.once(ctx, key, ask) // the command that asked is over, this one is not
 			}
 			return q.err
+
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-u.life.Done():
 			return context.Cause(u.life) //nolint:contextcheck // the command is over
 		}
 	}
+
 	q := &pending{done: make(chan struct{})}
 	t.pending[key] = q
 	t.mu.Unlock()
@@ -297,6 +310,7 @@ func (u *user) once(ctx context.Context, key string, ask func() error) error {
 	if b, ok := err.(*httpsafe.BlockedError); ok && len(t.refused) < maxHosts { //nolint:errorlint // our own, never wrapped
 		t.refused[key] = b.Reason
 	}
+
 	t.mu.Unlock()
 	q.err = err
 	close(q.done)
@@ -321,6 +335,7 @@ func (u *user) spend(ctx context.Context, use httpsafe.Use) error {
 	if !u.tainted.Load() {
 		return nil
 	}
+
 	if use.Class == httpsafe.ClassUnknown && u.room == "" && u.named(use.Host) {
 		use.Class = httpsafe.ClassNamed
 	}
@@ -338,9 +353,11 @@ func (u *user) spend(ctx context.Context, use httpsafe.Use) error {
 		if err == nil {
 			return nil
 		}
+
 		if !errors.Is(err, errDay) {
 			u.p.o.Log.WarnContext(ctx, "the count of what was sent today cannot be kept", "err", err)
 		}
+
 		if err := u.once(ctx, dayKey, func() error { return u.askDay(use) }); err != nil { //nolint:contextcheck // as in decide
 			return err
 		}
@@ -377,6 +394,7 @@ func named(text, host string) bool {
 		if i < 0 || host == "" {
 			return false
 		}
+
 		from, to := at+i, at+i+len(host)
 		before := from == 0 || !inName(text[from-1])
 		after := to == len(text) || !inName(text[to]) || text[to] == '.' && (to+1 == len(text) || !inName(text[to+1]))

@@ -35,6 +35,7 @@ func (d *driver) adapt(ctx context.Context, model string, e *llm.Error) bool {
 	if bit == 0 || known&bit != 0 {
 		return false
 	}
+
 	d.log.InfoContext(ctx, "the server refuses a field, sending without it", "provider", d.name, "model", model, "err", e)
 	return true
 }
@@ -52,6 +53,7 @@ func lesson(e *llm.Error) adaptations {
 	if e.Kind != llm.UnsupportedParam || e.Status < 400 || e.Status > 499 {
 		return 0
 	}
+
 	text := strings.ToLower(e.Param + " " + e.Message)
 	for _, l := range []struct {
 		word string
@@ -71,5 +73,6 @@ func lesson(e *llm.Error) adaptations {
 			return l.bit
 		}
 	}
+
 	return 0
 }

@@ -125,6 +125,7 @@ func (a *answer) read(ctx context.Context, body io.Reader, h http.Header, emit f
 	} else if lead == '{' || lead == '<' || lead == '[' {
 		return a.readWhole(br, h, emit)
 	}
+
 	for sse, err := range wire.SSE(br) {
 		if err != nil {
 			return err
@@ -136,6 +137,7 @@ func (a *answer) read(ctx context.Context, body io.Reader, h http.Header, emit f
 			break
 		}
 	}
+
 	if a.stop == "" {
 		return &llm.Error{Kind: llm.StreamTruncated, Provider: a.classify.Provider, Message: "the answer ended before it was complete"}
 	}
@@ -152,6 +154,7 @@ func firstByte(br *bufio.Reader) (byte, error) {
 		case err != nil:
 			return 0, err
 		}
+
 		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
 			return c, br.UnreadByte()
 		}
@@ -168,12 +171,15 @@ func (a *answer) event(ctx context.Context, data []byte, emit func(llm.Event) er
 		if a.garbage++; a.garbage >= maxGarbage {
 			return &llm.Error{Kind: llm.ServerError, Provider: a.classify.Provider, Message: "the server's stream cannot be read", Err: err}
 		}
+
 		a.log.WarnContext(ctx, "unreadable stream event skipped", "provider", a.classify.Provider, "err", err.Error())
 		return nil
 	}
+
 	if ev.Type == "error" || len(ev.Error) > 0 && string(ev.Error) != "null" {
 		return a.classify.Response(0, nil, data)
 	}
+
 	switch ev.Type {
 	case "message_start":
 		a.usage.update(ev.Message.Usage)
@@ -186,9 +192,11 @@ func (a *answer) event(ctx context.Context, data []byte, emit func(llm.Event) er
 			a.stop = ev.Delta.StopReason
 		}
 		a.usage.update(ev.Usage)
+
 	case "message_stop":
 		a.ended = true
 	}
+
 	return nil
 }
 
@@ -211,6 +219,7 @@ func (a *answer) open(index int, raw json.RawMessage, emit func(llm.Event) error
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return &llm.Error{Kind: llm.ServerError, Provider: a.classify.Provider, Message: "the server announced an unreadable block", Err: err}
 	}
+
 	b := &block{index: index, kind: w.Type, raw: bytes.Clone(raw), id: w.ID, name: w.Name}
 	b.sign.WriteString(w.Signature)
 	// A second thought reads as a paragraph of its own.
@@ -219,6 +228,7 @@ func (a *answer) open(index int, raw json.RawMessage, emit func(llm.Event) error
 			return err
 		}
 	}
+
 	a.blocks = append(a.blocks, b)
 	switch b.kind {
 	case "text":
@@ -230,9 +240,11 @@ func (a *answer) open(index int, raw json.RawMessage, emit func(llm.Event) error
 			b.args.WriteString(in)
 		}
 		return a.write(b, b.args.String(), emit)
+
 	case "server_tool_use":
 		return emit(wire.Hosted("start", w.ID, w.Name, nil, nil))
 	}
+
 	return a.found(&w, emit)
 }
 
@@ -242,6 +254,7 @@ func (a *answer) found(w *announced, emit func(llm.Event) error) error {
 	if !ok {
 		return nil
 	}
+
 	var list []wire.Source
 	phase, asked := "end", []string(nil)
 	if json.Unmarshal(w.Content, &list) != nil {
@@ -255,6 +268,7 @@ func (a *answer) found(w *announced, emit func(llm.Event) error) error {
 		}
 		list = []wire.Source{{URL: one.URL}}
 	}
+
 	for _, b := range a.blocks {
 		var in struct {
 			Query string `json:"query"`
@@ -264,6 +278,7 @@ func (a *answer) found(w *announced, emit func(llm.Event) error) error {
 			asked = []string{cmp.Or(in.Query, in.URL)}
 		}
 	}
+
 	return emit(wire.Hosted(phase, w.ToolUseID, name, asked, list))
 }
 
@@ -297,6 +312,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 		}
 		b = a.block(ev.Index)
 	}
+
 	switch {
 	case b == nil:
 	case kind == "text":
@@ -312,6 +328,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 		}
 		return a.write(b, ev.Delta.PartialJSON, emit)
 	}
+
 	return nil
 }
 
@@ -333,6 +350,7 @@ func (a *answer) readWhole(r io.Reader, h http.Header, emit func(llm.Event) erro
 	if err != nil {
 		return err
 	}
+
 	var w struct {
 		Type       string            `json:"type"`
 		Content    []json.RawMessage `json:"content"`
@@ -342,11 +360,13 @@ func (a *answer) readWhole(r io.Reader, h http.Header, emit func(llm.Event) erro
 	if err := json.Unmarshal(data, &w); err != nil || w.Type == "error" || w.Content == nil {
 		return a.classify.Response(0, h, data)
 	}
+
 	for i, raw := range w.Content {
 		if err := a.open(i, raw, emit); err != nil {
 			return err
 		}
 	}
+
 	a.usage.update(w.Usage)
 	a.stop, a.ended = w.StopReason, true
 	if a.stop == "" {
@@ -370,13 +390,16 @@ func (b *block) verbatim() json.RawMessage {
 		}
 		return wire.ThinkingBlock(b.text.String(), b.sign.String())
 	}
+
 	if b.args.Len() == 0 {
 		return b.raw
 	}
+
 	var m map[string]json.RawMessage
 	if json.Unmarshal(b.raw, &m) != nil || !json.Valid([]byte(b.args.String())) {
 		return b.raw
 	}
+
 	m["input"] = json.RawMessage(b.args.String())
 	raw, err := json.Marshal(m)
 	if err != nil {
@@ -411,6 +434,7 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 			Message: "the conversation no longer fits the model's context window",
 		}
 	}
+
 	m := llm.Message{Role: llm.Assistant, Origin: a.classify.Provider}
 	var said, thought strings.Builder
 	for _, b := range a.blocks {
@@ -423,15 +447,18 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 			}
 			thought.WriteString(b.text.String())
 			m.HasReasoning = true
+
 		case "redacted_thinking":
 			m.HasReasoning = true
 		case "tool_use":
 			if b.name == "" {
 				continue
 			}
+
 			if b.id == "" {
 				b.id = fmt.Sprintf("toolu_%.22s", rand.Text())
 			}
+
 			args := b.args.String()
 			if args == "" {
 				args = "{}"
@@ -439,10 +466,12 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: b.id, Name: b.name, Arguments: args})
 		}
 	}
+
 	parts := make([]wire.Part, 0, len(a.blocks))
 	for _, b := range a.blocks {
 		parts = append(parts, b.part())
 	}
+
 	m.Content, m.Reasoning = llm.Text(said.String()), thought.String()
 	m.Thinking = wire.StoreThinking(parts)
 	u := a.total.Add(a.usage.counted())
@@ -462,9 +491,11 @@ func (a *answer) finishReason(calls []llm.ToolCall) llm.Finish {
 	case "refusal":
 		f = llm.FinishRefusal
 	}
+
 	if f == llm.FinishToolCalls {
 		wire.CloseCalls(calls)
 	}
+
 	if f.RunsTools() && wire.AnyCut(calls) {
 		return llm.FinishLength // gateways rewrite the reason of a cut answer
 	}

@@ -109,10 +109,12 @@ func New(o Options) (llm.Model, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+
 	base := strings.TrimRight(o.BaseURL, "/")
 	if base == "" {
 		base = defaultBase
 	}
+
 	base = strings.TrimSuffix(base, "/v1")
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
@@ -124,6 +126,7 @@ func New(o Options) (llm.Model, error) {
 	if d.extra, err = wire.ParseExtra(o.ExtraBody, "messages"); err != nil { // the history is ours
 		return nil, err
 	}
+
 	local := httpsafe.IsLocal(base)
 	d.first, d.idle = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if d.client == nil {
@@ -131,6 +134,7 @@ func New(o Options) (llm.Model, error) {
 			return nil, err
 		}
 	}
+
 	d.header = header(o)
 	d.classify = wire.Classifier{Provider: d.name, BaseURL: base, Local: local, Secrets: slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))}
 	return d, nil
@@ -142,6 +146,7 @@ func header(o Options) http.Header {
 		"Accept":            {"text/event-stream"},
 		"Anthropic-Version": {apiVersion},
 	}
+
 	wire.Resendable(h)
 	if !o.Key.IsZero() {
 		h.Set("X-Api-Key", o.Key.Reveal())
@@ -152,6 +157,7 @@ func header(o Options) http.Header {
 	if o.Version != "" {
 		h.Set("User-Agent", "nanobot/"+o.Version)
 	}
+
 	for k, v := range o.Headers {
 		h.Set(k, v.Reveal())
 	}
@@ -177,6 +183,7 @@ func (d *driver) run(ctx context.Context, req llm.Request, a *answer, emit func(
 		d.log.WarnContext(ctx, "history repaired for the request", "session", req.SessionKey,
 			"orphan_results", p.Orphans, "missing_results", p.Missing)
 	}
+
 	size := 0
 	for range maxPauses + 1 {
 		body := d.encode(req, p, a.blocks)
@@ -189,6 +196,7 @@ func (d *driver) run(ctx context.Context, req llm.Request, a *answer, emit func(
 			break
 		}
 	}
+
 	return a.response(size)
 }
 
@@ -200,6 +208,7 @@ func (d *driver) exchange(parent context.Context, body []byte, a *answer, emit f
 	if err != nil {
 		return &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: err.Error(), Err: err}
 	}
+
 	r.Header = d.header.Clone()
 	resp, err := d.client.Do(r) //nolint:bodyclose // closed by classify.Read or with the stream
 	if err != nil {
@@ -209,6 +218,7 @@ func (d *driver) exchange(parent context.Context, body []byte, a *answer, emit f
 		idle.Alive()
 		return d.classify.Read(resp)
 	}
+
 	stream := idle.Body(ctx, resp.Body)
 	defer func() { _ = stream.Close() }()
 	err = a.read(ctx, stream, resp.Header, emit)

@@ -24,11 +24,13 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 	if a&noStream == 0 {
 		w.Raw("stream", "true")
 	}
+
 	writeGeneration(w, g)
 	w.Extra("tools", "system", "tool_choice")
 	if len(req.Tools) > 0 {
 		w.Field("tools", func(b []byte) []byte { return m.appendTools(b, req.Tools, p.System != "") })
 	}
+
 	if p.System != "" {
 		w.Field("system", func(b []byte) []byte {
 			b = append(b, `[{"type":"text","text":`...)
@@ -36,6 +38,7 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 			return append(m.append(b, m.long), "}]"...)
 		})
 	}
+
 	w.Extra("tool_choice")
 
 	w.Name("messages")
@@ -44,6 +47,7 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 	if choice := toolChoice(req, g.Thinks()); choice != "" && a&noToolChoice == 0 {
 		w.Raw("tool_choice", choice)
 	}
+
 	w.Extra()
 	return append(w.B, '}')
 }
@@ -54,6 +58,7 @@ func generation(req llm.Request, p wire.Turns, a adaptations) wire.ClaudeGenerat
 	if a&noThinking != 0 {
 		req.Effort = ""
 	}
+
 	g := wire.GenerationForClaude(req)
 	if g.Thinking == "enabled" && !wire.MayThink(p.List) {
 		req.Effort = ""
@@ -72,6 +77,7 @@ func writeGeneration(w *wire.Body, g wire.ClaudeGeneration) {
 	if g.Temperature != nil {
 		w.Raw("temperature", strconv.FormatFloat(*g.Temperature, 'f', -1, 64))
 	}
+
 	switch g.Thinking {
 	case "":
 	case "enabled":
@@ -79,6 +85,7 @@ func writeGeneration(w *wire.Body, g wire.ClaudeGeneration) {
 	default:
 		w.Raw("thinking", `{"type":"`+g.Thinking+`"}`)
 	}
+
 	if g.Effort != "" {
 		w.Raw("output_config", `{"effort":"`+g.Effort+`"}`)
 	}
@@ -103,6 +110,7 @@ func (m markers) appendMessages(b []byte, list []wire.Turn) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
+
 		b = append(b, `{"role":`...)
 		b = text.AppendJSON(b, string(t.Role))
 		b = append(b, `,"content":[`...)
@@ -115,8 +123,10 @@ func (m markers) appendMessages(b []byte, list []wire.Turn) []byte {
 				b = append(m.append(b[:len(b)-1], false), '}')
 			}
 		}
+
 		b = append(b, "]}"...)
 	}
+
 	return b
 }
 
@@ -129,28 +139,33 @@ func (m markers) appendTools(b []byte, tools []llm.ToolDef, system bool) []byte 
 			builtin = i
 		}
 	}
+
 	b = append(b, '[')
 	for i, t := range tools {
 		if i > 0 {
 			b = append(b, ',')
 		}
+
 		b = append(b, `{"name":`...)
 		b = text.AppendJSON(b, t.Name)
 		if t.Description != "" {
 			b = append(b, `,"description":`...)
 			b = text.AppendJSON(b, t.Description)
 		}
+
 		b = append(b, `,"input_schema":`...)
 		if len(t.Schema) == 0 || string(t.Schema) == "null" {
 			b = append(b, `{"type":"object","properties":{}}`...)
 		} else {
 			b = append(b, t.Schema...)
 		}
+
 		if i == builtin || i == len(tools)-1 && !system {
 			b = m.append(b, m.long)
 		}
 		b = append(b, '}')
 	}
+
 	return append(b, ']')
 }
 
@@ -184,6 +199,7 @@ func appendPart(b []byte, q wire.Part) []byte {
 		b = append(b, `,"input":`...)
 		b = append(b, wire.ReplayArguments(q.Call.Arguments)...)
 		return append(b, '}')
+
 	case wire.ResultPart:
 		return appendResult(b, q)
 	default:
@@ -197,6 +213,7 @@ func appendResult(b []byte, q wire.Part) []byte {
 	if q.Result == nil || q.Result.IsError {
 		b = append(b, `,"is_error":true`...)
 	}
+
 	b = append(b, `,"content":`...)
 	switch {
 	case q.Result == nil:
@@ -209,6 +226,7 @@ func appendResult(b []byte, q wire.Part) []byte {
 			b = text.AppendJSON(b, wire.EmptyText)
 			break
 		}
+
 		b = append(b, '[')
 		for i, p := range parts {
 			if i > 0 {
@@ -216,8 +234,10 @@ func appendResult(b []byte, q wire.Part) []byte {
 			}
 			b = appendPart(b, p)
 		}
+
 		b = append(b, ']')
 	}
+
 	return append(b, '}')
 }
 
@@ -239,15 +259,18 @@ func appendImage(b []byte, u string) []byte {
 		b = text.AppendJSON(b, u)
 		return append(b, "}}"...)
 	}
+
 	head, data, found := strings.Cut(rest, ",")
 	media, isBase64 := strings.CutSuffix(head, ";base64")
 	if !found || !isBase64 || data == "" {
 		return appendText(b, "[image could not be sent]")
 	}
+
 	media, _, _ = strings.Cut(media, ";")
 	if media == "" || media == "image/jpg" {
 		media = "image/jpeg"
 	}
+
 	b = append(b, `{"type":"image","source":{"type":"base64","media_type":`...)
 	b = text.AppendJSON(b, media)
 	b = append(b, `,"data":`...)
@@ -263,14 +286,17 @@ func appendPaused(b []byte, blocks []*block) []byte {
 		if raw == nil {
 			continue
 		}
+
 		if n == 0 {
 			b = append(b, `,{"role":"assistant","content":[`...)
 		} else {
 			b = append(b, ',')
 		}
+
 		b = append(b, raw...)
 		n++
 	}
+
 	if n > 0 {
 		b = append(b, "]}"...)
 	}

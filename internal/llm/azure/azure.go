@@ -92,6 +92,7 @@ func New(o Options) (wire.Signer, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
+
 	for _, f := range []struct {
 		to        *string
 		env, rest string
@@ -110,28 +111,34 @@ func New(o Options) (wire.Signer, error) {
 			*f.to = f.rest
 		}
 	}
+
 	if o.ClientSecret.IsZero() {
 		o.ClientSecret = httpsafe.NewSecret(o.Getenv("AZURE_CLIENT_SECRET"))
 	}
+
 	if o.Command == nil {
 		o.Command = func(ctx context.Context, name string, args ...string) ([]byte, error) {
 			return exec.CommandContext(ctx, name, args...).Output()
 		}
 	}
+
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	var err error
 	if o.Client == nil {
 		if o.Client, err = httpsafe.Client(httpsafe.Options{}); err != nil {
 			return nil, err
 		}
 	}
+
 	if o.MetadataClient == nil {
 		if o.MetadataClient, err = httpsafe.Client(httpsafe.Options{Direct: true}); err != nil {
 			return nil, err
 		}
 	}
+
 	s := &signer{o: o, source: -1}
 	s.sources = []source{
 		{"client secret", s.clientSecret},
@@ -139,6 +146,7 @@ func New(o Options) (wire.Signer, error) {
 		{"managed identity", s.managed},
 		{"az command", s.commandLine},
 	}
+
 	s.tokens = oauth.NewSource(oauth.SourceOptions[token]{
 		Key: func(t token) string { return t.value }, Fresh: token.usable, Renew: s.fetch, OverlapWait: fresh,
 	})
@@ -171,11 +179,13 @@ func (s *signer) fetch(ctx context.Context, refused string) (token, error) {
 	if s.source >= 0 {
 		order = append(order, s.source)
 	}
+
 	for i := range s.sources {
 		if i != s.source {
 			order = append(order, i)
 		}
 	}
+
 	var problems []string
 	kind := llm.Auth
 	for _, i := range order {
@@ -193,12 +203,14 @@ func (s *signer) fetch(ctx context.Context, refused string) (token, error) {
 		if errors.Is(err, errNotHere) {
 			continue
 		}
+
 		problems = append(problems, s.sources[i].name+": "+httpsafe.RedactSecrets(err.Error(), s.o.ClientSecret))
 		kind = kindOf(err)
 		if i < 2 {
 			break // configured on purpose: another identity would be a surprise
 		}
 	}
+
 	if len(problems) == 0 {
 		return token{}, &llm.Error{Kind: llm.Auth, Message: "no Azure credentials were found; set an API key, AZURE_TENANT_ID with AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or run: az login"}
 	}

@@ -37,6 +37,7 @@ func (s *signer) federated(ctx context.Context) (token, error) {
 	if s.o.TenantID == "" || s.o.ClientID == "" || s.o.TokenFile == "" {
 		return token{}, errNotHere
 	}
+
 	assertion, err := os.ReadFile(s.o.TokenFile)
 	if err != nil {
 		return token{}, fmt.Errorf("read the federated token: %w", err)
@@ -79,12 +80,14 @@ func (s *signer) managed(ctx context.Context) (token, error) {
 	if err != nil {
 		return token{}, fmt.Errorf("the address of the metadata service: %w", err)
 	}
+
 	q := u.Query()
 	q.Set("api-version", "2018-02-01")
 	q.Set("resource", resource(s.o.Scope))
 	if s.o.ClientID != "" {
 		q.Set("client_id", s.o.ClientID)
 	}
+
 	u.RawQuery = q.Encode()
 	a, err := oauth.Wire{Client: s.o.MetadataClient}.Do(ctx, oauth.Request{URL: u.String(), Header: map[string]string{"Metadata": "true"}})
 	switch {
@@ -104,6 +107,7 @@ func (s *signer) commandLine(ctx context.Context) (token, error) {
 	if s.o.TenantID != "" {
 		args = append(args, "--tenant", s.o.TenantID)
 	}
+
 	out, err := s.o.Command(ctx, "az", args...)
 	switch exit, ok := errors.AsType[*exec.ExitError](err); {
 	case errors.Is(err, exec.ErrNotFound):
@@ -113,6 +117,7 @@ func (s *signer) commandLine(ctx context.Context) (token, error) {
 	case err != nil:
 		return token{}, err
 	}
+
 	return parseToken(out)
 }
 
@@ -132,13 +137,16 @@ func parseToken(body []byte) (token, error) {
 	if err := json.Unmarshal(body, &w); err != nil {
 		return token{}, errors.New("the answer is not JSON")
 	}
+
 	t := token{value: w.Token}
 	if t.value == "" {
 		t.value = w.CLIToken
 	}
+
 	if t.value == "" {
 		return token{}, errors.New("the answer holds no token")
 	}
+
 	local, err := time.ParseInLocation("2006-01-02 15:04:05", w.LocalTime, time.Local)
 	switch at, in := number(w.ExpiresOn), number(w.ExpiresIn); {
 	case in > 0:
@@ -150,6 +158,7 @@ func parseToken(body []byte) (token, error) {
 	default:
 		t.expires = time.Now().Add(2 * margin) // it says nothing: use it briefly
 	}
+
 	return t, nil
 }
 

@@ -77,6 +77,7 @@ func (a *answer) read(body io.Reader, idle *wire.Idle, h http.Header, emit func(
 	if lead, err := br.Peek(1); err == nil && lead[0] > 1 { // a frame is shorter than 32 MiB
 		return a.readWhole(br, h, emit)
 	}
+
 	frames := frameReader{r: br}
 	for {
 		f, err := frames.next()
@@ -90,9 +91,11 @@ func (a *answer) read(body io.Reader, idle *wire.Idle, h http.Header, emit func(
 		case f.kind == "exception" || f.kind == "error":
 			return a.exception(f)
 		}
+
 		if err := a.event(f, emit); err != nil {
 			return err
 		}
+
 		switch {
 		case a.stop != "" && a.usage != nil:
 			return nil
@@ -107,12 +110,14 @@ func (a *answer) event(f frame, emit func(llm.Event) error) error {
 	if err := json.Unmarshal(f.payload, &ev); err != nil {
 		return &llm.Error{Kind: llm.ServerError, Provider: a.classify.Provider, Message: "the server's stream cannot be read", Err: err}
 	}
+
 	switch f.event {
 	case "contentBlockStart":
 		if t := ev.Start.ToolUse; t != nil {
 			a.begun = true
 			a.blocks = append(a.blocks, &block{index: ev.Index, kind: wire.CallPart, id: t.ID, name: t.Name})
 		}
+
 	case "contentBlockDelta":
 		return a.delta(&ev, emit)
 	case "messageStop":
@@ -120,9 +125,11 @@ func (a *answer) event(f frame, emit func(llm.Event) error) error {
 		if a.stop == "" {
 			a.stop = "end_turn"
 		}
+
 	case "metadata":
 		a.usage = ev.Usage
 	}
+
 	return nil
 }
 
@@ -138,6 +145,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 		b.sign.WriteString(d.Reasoning.Signature)
 		b.redacted = append(b.redacted, d.Reasoning.Redacted...)
 		return a.think(b, d.Reasoning.Text, emit)
+
 	case d.ToolUse != nil:
 		if b := a.block(ev.Index, wire.CallPart); b != nil {
 			b.text.WriteString(d.ToolUse.Input)
@@ -147,6 +155,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 			return emit(llm.Event{Kind: llm.ToolDelta, Text: d.ToolUse.Input, Tool: &llm.ToolPart{ID: b.id, Name: b.name, Index: b.index}})
 		}
 	}
+
 	return nil
 }
 
@@ -154,11 +163,13 @@ func (a *answer) addText(index int, s string, emit func(llm.Event) error) error 
 	if s == "" {
 		return nil
 	}
+
 	b := a.block(index, wire.TextPart)
 	if b == nil {
 		b = &block{index: index, kind: wire.TextPart}
 		a.blocks = append(a.blocks, b)
 	}
+
 	b.text.WriteString(s)
 	return emit(llm.Event{Kind: llm.TextDelta, Text: s})
 }
@@ -227,6 +238,7 @@ func (a *answer) readWhole(r io.Reader, h http.Header, emit func(llm.Event) erro
 	if err != nil {
 		return err
 	}
+
 	var w struct {
 		Output *struct {
 			Message struct {
@@ -239,11 +251,13 @@ func (a *answer) readWhole(r io.Reader, h http.Header, emit func(llm.Event) erro
 	if err := json.Unmarshal(data, &w); err != nil || w.Output == nil {
 		return plainError(h, data).classified(a.classify, 0, h)
 	}
+
 	for i, c := range w.Output.Message.Content {
 		if err := a.whole(i, c, emit); err != nil {
 			return err
 		}
 	}
+
 	a.usage, a.stop = w.Usage, w.StopReason
 	if a.stop == "" {
 		a.stop = "end_turn"
@@ -266,6 +280,7 @@ func (a *answer) whole(i int, c wholeBlock, emit func(llm.Event) error) error {
 		b.redacted = c.Reasoning.Redacted
 		return a.think(b, c.Reasoning.Text.Text, emit)
 	}
+
 	return nil
 }
 
@@ -275,6 +290,7 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 	if err := a.failed(); err != nil {
 		return nil, err
 	}
+
 	m := llm.Message{Role: llm.Assistant, Origin: a.classify.Provider}
 	var said, thought strings.Builder
 	parts := make([]wire.Part, 0, len(a.blocks))
@@ -290,21 +306,26 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 			}
 			thought.WriteString(b.text.String())
 			parts = append(parts, wire.Part{Kind: wire.ThinkingPart, Raw: b.stored()})
+
 		case wire.CallPart:
 			if b.name == "" || b.name == dummyTool && !a.known[dummyTool] {
 				continue
 			}
+
 			if b.id == "" {
 				b.id = fmt.Sprintf("tooluse_%.22s", rand.Text())
 			}
+
 			args := b.text.String()
 			if args == "" {
 				args = "{}"
 			}
+
 			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: b.id, Name: b.name, Arguments: args})
 			parts = append(parts, wire.Part{Kind: wire.CallPart, ID: b.id})
 		}
 	}
+
 	m.Content, m.Reasoning, m.Thinking = llm.Text(said.String()), thought.String(), wire.StoreThinking(parts)
 	u := a.counted()
 	if u.Prompt == 0 && u.Completion == 0 {
@@ -326,6 +347,7 @@ func (a *answer) counted() llm.Usage {
 	if a.usage == nil {
 		return llm.Usage{}
 	}
+
 	u := a.usage
 	return llm.Usage{
 		Prompt:     llm.SumCounts(u.Input, u.CacheRead, u.CacheWrite),
@@ -348,6 +370,7 @@ func (a *answer) failed() error {
 	default:
 		return nil
 	}
+
 	return e
 }
 
@@ -365,9 +388,11 @@ func (a *answer) finishReason(calls []llm.ToolCall) llm.Finish {
 	case "refusal":
 		f = llm.FinishRefusal
 	}
+
 	if f == llm.FinishToolCalls {
 		wire.CloseCalls(calls)
 	}
+
 	if f.RunsTools() && wire.AnyCut(calls) {
 		return llm.FinishLength // gateways rewrite the reason of a cut answer
 	}

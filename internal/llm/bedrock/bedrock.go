@@ -127,6 +127,7 @@ func New(o Options) (llm.Model, error) {
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
 	}
+
 	d := &driver{
 		name: cmp.Or(o.Name, defaultName), client: o.Client, log: o.Log, longTTL: o.CacheTTL > 5*time.Minute,
 		region: cmp.Or(o.Region, o.Getenv("AWS_REGION"), o.Getenv("AWS_DEFAULT_REGION")), limits: map[string]limits{},
@@ -134,10 +135,12 @@ func New(o Options) (llm.Model, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+
 	d.bearer = o.Key
 	if d.bearer.IsZero() && o.Profile == "" {
 		d.bearer = httpsafe.NewSecret(strings.TrimSpace(o.Getenv("AWS_BEARER_TOKEN_BEDROCK")))
 	}
+
 	d.base = strings.TrimRight(cmp.Or(o.BaseURL, o.Getenv("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"), o.Getenv("AWS_ENDPOINT_URL")), "/")
 	if d.base != "" {
 		u, err := url.Parse(d.base)
@@ -146,28 +149,35 @@ func New(o Options) (llm.Model, error) {
 		}
 		d.region = cmp.Or(o.Region, regionOfHost(u.Hostname()), d.region)
 	}
+
 	if !isRegion(d.region) && d.region != "" {
 		return nil, d.misconfigured("the AWS region must look like us-east-1")
 	}
+
 	var err error
 	if d.extra, err = parseExtra(o.ExtraBody); err != nil {
 		return nil, d.misconfigured(err.Error())
 	}
+
 	if len(o.Betas) > 0 && d.extra.fields["anthropic_beta"] == nil {
 		d.extra.fields["anthropic_beta"], _ = json.Marshal(o.Betas) // texts always can be
 	}
+
 	query := url.Values{}
 	for k, v := range o.ExtraQuery {
 		query.Set(k, v)
 	}
+
 	d.query = query.Encode()
 	local := httpsafe.IsLocal(d.base)
 	d.first, d.idle = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
+
 	if d.client == nil {
 		if d.client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err
 		}
 	}
+
 	d.header = header(o)
 	d.keys = &keyring{
 		getenv:  o.Getenv,
@@ -179,6 +189,7 @@ func New(o Options) (llm.Model, error) {
 		log:     d.log,
 		turn:    make(chan struct{}, 1),
 	}
+
 	d.keys.turn <- struct{}{}
 	d.classify = wire.Classifier{Provider: d.name, BaseURL: d.base, Local: local, Secrets: slices.AppendSeq([]httpsafe.Secret{d.bearer}, maps.Values(o.Headers))}
 	return d, nil
@@ -193,6 +204,7 @@ func header(o Options) http.Header {
 	if o.Version != "" {
 		h.Set("User-Agent", "nanobot/"+o.Version)
 	}
+
 	for k, v := range o.Headers {
 		h.Set(k, v.Reveal())
 	}
@@ -223,6 +235,7 @@ func (d *driver) run(ctx context.Context, req llm.Request, emit func(llm.Event) 
 		d.log.WarnContext(ctx, "history repaired for the request", "session", req.SessionKey,
 			"orphan_results", turns.Orphans, "missing_results", turns.Missing)
 	}
+
 	renewed := false
 	for {
 		lim := d.limitsOf(req.Model)
@@ -232,6 +245,7 @@ func (d *driver) run(ctx context.Context, req llm.Request, emit func(llm.Event) 
 		if err == nil {
 			return a.response(len(body))
 		}
+
 		e, ok := errors.AsType[*llm.Error](err)
 		switch {
 		case !ok || a.begun || ctx.Err() != nil:
@@ -258,6 +272,7 @@ func (d *driver) exchange(parent context.Context, c call, a *answer, emit func(l
 	if err != nil {
 		return credentials{}, err
 	}
+
 	var cred credentials
 	if d.bearer.IsZero() {
 		if cred, err = d.keys.get(parent); err != nil {
@@ -267,12 +282,14 @@ func (d *driver) exchange(parent context.Context, c call, a *answer, emit func(l
 			return cred, &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: httpsafe.RedactSecrets(err.Error()), Err: err}
 		}
 	}
+
 	ctx, idle := wire.WatchIdle(parent, d.first, d.idle)
 	defer idle.Stop()
 	r, err := d.request(ctx, c, region, cred)
 	if err != nil {
 		return cred, d.misconfigured(err.Error())
 	}
+
 	resp, err := d.client.Do(r)
 	if err != nil {
 		return cred, d.classify.Transport(ctx, err)
@@ -281,6 +298,7 @@ func (d *driver) exchange(parent context.Context, c call, a *answer, emit func(l
 		idle.Alive()
 		return cred, d.refusal(resp, cred)
 	}
+
 	stream := idle.Body(ctx, resp.Body)
 	defer func() { _ = stream.Close() }()
 	switch err = a.read(stream, idle, resp.Header, emit); {
@@ -290,6 +308,7 @@ func (d *driver) exchange(parent context.Context, c call, a *answer, emit func(l
 	case errors.Is(err, wire.ErrStopped):
 		return cred, err
 	}
+
 	return cred, d.broken(ctx, err)
 }
 
@@ -299,14 +318,17 @@ func (d *driver) request(ctx context.Context, c call, region string, cred creden
 	if base == "" {
 		base = "https://bedrock-runtime." + region + "." + dnsSuffix(region)
 	}
+
 	method := "converse-stream"
 	if c.whole {
 		method = "converse"
 	}
+
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/model/"+escape(c.model)+"/"+method, bytes.NewReader(c.body))
 	if err != nil {
 		return nil, err
 	}
+
 	r.URL.RawQuery = d.query // before it is signed
 	r.Header = d.header.Clone()
 	if !d.bearer.IsZero() {
@@ -315,6 +337,7 @@ func (d *driver) request(ctx context.Context, c call, region string, cred creden
 		}
 		return r, nil
 	}
+
 	scope{region: region, service: service, at: time.Now()}.sign(r, c.body, cred)
 	return r, nil
 }
@@ -326,9 +349,11 @@ func (d *driver) broken(ctx context.Context, err error) error {
 	if errors.Is(err, errDamaged) {
 		return &llm.Error{Kind: llm.StreamTruncated, Provider: d.name, Message: err.Error(), Err: err}
 	}
+
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
+
 	err = d.classify.Transport(ctx, err)
 	if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Connection {
 		cut := *e

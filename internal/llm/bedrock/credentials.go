@@ -77,16 +77,19 @@ func (k *keyring) get(ctx context.Context) (credentials, error) {
 	if c := k.held(); c.usable(time.Now(), refreshEarly) {
 		return c, nil
 	}
+
 	select {
 	case <-k.turn:
 		defer func() { k.turn <- struct{}{} }()
 	case <-ctx.Done():
 		return credentials{}, ctx.Err()
 	}
+
 	old := k.held()
 	if old.usable(time.Now(), refreshEarly) {
 		return old, nil
 	}
+
 	look, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	c, err := k.load(look)
@@ -100,6 +103,7 @@ func (k *keyring) get(ctx context.Context) (credentials, error) {
 		k.log.WarnContext(ctx, "credentials not renewed, the old ones still work", "source", old.source, "err", err)
 		return old, nil
 	}
+
 	return credentials{}, err
 }
 
@@ -133,6 +137,7 @@ func (k *keyring) load(ctx context.Context) (credentials, error) {
 	if k.profile != "" {
 		sources = sources[2:3]
 	}
+
 	for _, source := range sources {
 		c, err := source(ctx)
 		switch {
@@ -142,6 +147,7 @@ func (k *keyring) load(ctx context.Context) (credentials, error) {
 			return credentials{}, err
 		}
 	}
+
 	if k.profile != "" {
 		return credentials{}, fmt.Errorf("profile %q has no credentials in the AWS files", k.profile)
 	}

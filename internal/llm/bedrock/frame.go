@@ -44,6 +44,7 @@ func (r *frameReader) next() (frame, error) {
 	if _, err := io.ReadFull(r.r, prelude[:]); err != nil {
 		return frame{}, err
 	}
+
 	total, headers := binary.BigEndian.Uint32(prelude[:]), binary.BigEndian.Uint32(prelude[4:])
 	switch {
 	case crc32.ChecksumIEEE(prelude[:8]) != binary.BigEndian.Uint32(prelude[8:]):
@@ -51,10 +52,12 @@ func (r *frameReader) next() (frame, error) {
 	case total > maxFrameBytes || headers > maxHeaderBytes || total < preludeBytes+trailerBytes+headers:
 		return frame{}, fmt.Errorf("%w: a frame of %d bytes with %d bytes of headers", errDamaged, total, headers)
 	}
+
 	rest := int(total) - preludeBytes
 	if cap(r.buf) < rest {
 		r.buf = make([]byte, max(rest, 4<<10))
 	}
+
 	buf := r.buf[:rest]
 	if _, err := io.ReadFull(r.r, buf); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -62,11 +65,13 @@ func (r *frameReader) next() (frame, error) {
 		}
 		return frame{}, err
 	}
+
 	body := buf[:rest-trailerBytes]
 	sum := crc32.Update(crc32.ChecksumIEEE(prelude[:]), crc32.IEEETable, body)
 	if sum != binary.BigEndian.Uint32(buf[rest-trailerBytes:]) {
 		return frame{}, fmt.Errorf("%w: wrong checksum of a frame", errDamaged)
 	}
+
 	f := frame{payload: body[headers:]}
 	if err := f.read(body[:headers]); err != nil {
 		return frame{}, err
@@ -83,17 +88,20 @@ func (f *frame) read(b []byte) error {
 		if len(b) < 2+n {
 			return broken
 		}
+
 		name, kind := string(b[1:1+n]), b[1+n]
 		b = b[2+n:]
 		size, skip := valueSize(kind, b)
 		if size < 0 || len(b) < skip+size {
 			return broken
 		}
+
 		value := b[skip : skip+size]
 		b = b[skip+size:]
 		if kind != stringValue {
 			continue
 		}
+
 		switch name {
 		case ":message-type":
 			f.kind = string(value)
@@ -105,6 +113,7 @@ func (f *frame) read(b []byte) error {
 			f.message = string(value)
 		}
 	}
+
 	return nil
 }
 

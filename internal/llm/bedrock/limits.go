@@ -48,6 +48,7 @@ func (l limits) after(e *llm.Error) limits {
 	if e.Status < 400 || e.Status >= 500 || e.Kind == llm.Auth || e.Kind == llm.RateLimited {
 		return l
 	}
+
 	low := strings.ToLower(strings.ReplaceAll(e.Message, "’", "'"))
 	has := func(words ...string) bool {
 		for _, w := range words {
@@ -57,6 +58,7 @@ func (l limits) after(e *llm.Error) limits {
 		}
 		return false
 	}
+
 	refuses := has("support", "not allow", "not permitted", "deprecated", "extraneous key", "cannot be", "invalid")
 	switch {
 	case has("streaming") && refuses:
@@ -76,6 +78,7 @@ func (l limits) after(e *llm.Error) limits {
 			}
 		}
 	}
+
 	return l
 }
 

@@ -39,6 +39,7 @@ func (k *keyring) fromContainer(ctx context.Context) (credentials, error) {
 	case !trustedEndpoint(full):
 		return credentials{}, fmt.Errorf("AWS_CONTAINER_CREDENTIALS_FULL_URI must be https or an address of the container platform")
 	}
+
 	token := k.getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN")
 	if path := k.getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); path != "" {
 		data, err := readFile(path)
@@ -47,6 +48,7 @@ func (k *keyring) fromContainer(ctx context.Context) (credentials, error) {
 		}
 		token = strings.TrimSpace(string(data))
 	}
+
 	const source = "container credentials"
 	data, err := k.fetch(ctx, question{url: address, header: "Authorization", value: token})
 	if err != nil {
@@ -65,6 +67,7 @@ func trustedEndpoint(raw string) bool {
 	if u.Scheme == "https" {
 		return true
 	}
+
 	host := u.Hostname()
 	if u.Scheme != "http" {
 		return false
@@ -72,6 +75,7 @@ func trustedEndpoint(raw string) bool {
 	if host == "localhost" || host == "169.254.170.2" || host == "169.254.170.23" || host == "fd00:ec2::23" {
 		return true
 	}
+
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback()
 }
@@ -82,6 +86,7 @@ func (k *keyring) machineToken(ctx context.Context) (base, token string) {
 	if strings.EqualFold(k.getenv("AWS_EC2_METADATA_DISABLED"), "true") {
 		return "", ""
 	}
+
 	base = strings.TrimRight(cmp.Or(k.getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"), machineBase), "/")
 	data, err := k.fetch(ctx, question{
 		method: http.MethodPut, url: base + "/latest/api/token", limit: probeTimeout,
@@ -103,16 +108,19 @@ func (k *keyring) fromMachine(ctx context.Context) (credentials, error) {
 		}
 		return credentials{}, errNoCredentials
 	}
+
 	const source = "instance role"
 	list := base + "/latest/meta-data/iam/security-credentials/"
 	data, err := k.fetch(ctx, question{url: list, header: machineHeader, value: token})
 	if err != nil {
 		return credentials{}, fmt.Errorf("%s: %w", source, err)
 	}
+
 	role, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
 	if role == "" {
 		return credentials{}, errNoCredentials
 	}
+
 	data, err = k.fetch(ctx, question{url: list + url.PathEscape(role), header: machineHeader, value: token})
 	if err != nil {
 		return credentials{}, fmt.Errorf("%s: %w", source, err)
@@ -151,19 +159,23 @@ func (k *keyring) fetch(ctx context.Context, q question) ([]byte, error) {
 		}
 		defer client.CloseIdleConnections()
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.limit, metadataTimeout))
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodGet), q.url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
+
 	if q.value != "" {
 		r.Header.Set(q.header, q.value)
 	}
+
 	resp, err := client.Do(r)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxFile))
 	if err != nil {

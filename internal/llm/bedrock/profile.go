@@ -28,6 +28,7 @@ func (k *keyring) readProfile(name string) (p *profile, exists bool, err error) 
 	if err == nil {
 		p, err = all.profile(name, map[string]bool{})
 	}
+
 	if errors.Is(err, errNoProfile) {
 		return &profile{}, false, nil
 	}
@@ -49,6 +50,7 @@ func (k *keyring) sharedFile(env, base string) string {
 	case below:
 		return filepath.Join(k.home, rest)
 	}
+
 	return k.awsFile(base)
 }
 
@@ -82,6 +84,7 @@ func parseKey(data []byte, source string) (credentials, error) {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return credentials{}, fmt.Errorf("%s: the answer is not JSON", source) // err could quote a secret
 	}
+
 	c := credentials{
 		id: w.AccessKeyID, secret: httpsafe.NewSecret(w.SecretAccessKey),
 		token: httpsafe.NewSecret(cmp.Or(w.SessionToken, w.Token)), source: source,
@@ -89,6 +92,7 @@ func parseKey(data []byte, source string) (credentials, error) {
 	if !c.complete() || w.Code != "" && w.Code != "Success" {
 		return credentials{}, fmt.Errorf("%s: the answer holds no credentials %s", source, w.Code)
 	}
+
 	if w.Expiration != "" {
 		at, err := time.Parse(time.RFC3339, w.Expiration)
 		if err != nil {
@@ -96,6 +100,7 @@ func parseKey(data []byte, source string) (credentials, error) {
 		}
 		c.expires = at
 	}
+
 	return c, nil
 }
 
@@ -106,6 +111,7 @@ func runProcess(ctx context.Context, line, profile string) (credentials, error) 
 	if err != nil {
 		return credentials{}, fmt.Errorf("%s: %w", source, err)
 	}
+
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the user's own profile names it
 	cmd.WaitDelay = time.Second
 	stdout, stderr := &capped{left: maxFile}, &capped{left: 512}
@@ -153,13 +159,16 @@ func splitCommand(line string) ([]string, error) {
 				cur = nil
 				begun = false
 			}
+
 		default:
 			cur, begun = append(cur, c), true
 		}
 	}
+
 	if begun {
 		args = append(args, string(cur))
 	}
+
 	if quote != 0 || len(args) == 0 {
 		return nil, errors.New("the command cannot be read")
 	}

@@ -33,11 +33,13 @@ func plainError(h http.Header, body []byte) awsError {
 		Upper    string `json:"Message"`
 		Original int    `json:"originalStatusCode"`
 	}
+
 	e := awsError{code: h.Get("X-Amzn-Errortype")}
 	if json.Unmarshal(body, &w) != nil || cmp.Or(w.Message, w.Upper, w.Type) == "" {
 		e.raw = body
 		return e
 	}
+
 	e.code = cmp.Or(e.code, w.Type, w.Code)
 	e.message = cmp.Or(w.Message, w.Upper)
 	e.original = w.Original
@@ -88,6 +90,7 @@ func (e awsError) classified(c wire.Classifier, status int, h http.Header) *llm.
 		}
 		return false
 	}
+
 	code := e.name()
 	hint := ""
 	switch {
@@ -106,6 +109,7 @@ func (e awsError) classified(c wire.Classifier, status int, h http.Header) *llm.
 		if has("signature expired", "not yet current", "too skewed") || code == "requesttimetooskewed" {
 			hint = "; check this computer's clock"
 		}
+
 	case code == "accessdeniedexception":
 		out.Kind = llm.Permission
 	case code == "resourcenotfoundexception", has("model identifier is invalid"):
@@ -116,6 +120,7 @@ func (e awsError) classified(c wire.Classifier, status int, h http.Header) *llm.
 	case has("exceed context limit", "input tokens exceeded", "too many input tokens", "tokens exceeds maximum"):
 		out.Kind = llm.ContextLength
 	}
+
 	if len(out.Message)+len(hint) <= 500 { // the limit of llm.Error
 		out.Message += hint
 	}

@@ -14,6 +14,7 @@ func (d *driver) findRegion(ctx context.Context, model string) (string, error) {
 	if region != "" {
 		return region, nil
 	}
+
 	name, _ := d.keys.profileName()
 	p, _, err := d.keys.readProfile(name)
 	if err != nil && d.bearer.IsZero() {
@@ -22,10 +23,12 @@ func (d *driver) findRegion(ctx context.Context, model string) (string, error) {
 	if arn := regionOfARN(model); p.values["region"] == "" && isRegion(arn) {
 		return arn, nil
 	}
+
 	region = p.values["region"]
 	if region == "" && (d.bearer.IsZero() || d.base == "") {
 		region = d.keys.machineRegion(ctx)
 	}
+
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
@@ -34,6 +37,7 @@ func (d *driver) findRegion(ctx context.Context, model string) (string, error) {
 	case !isRegion(region):
 		return "", d.misconfigured("no AWS region is known: set the provider's region, AWS_REGION, or region in ~/.aws/config")
 	}
+
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.region = region

@@ -30,6 +30,7 @@ func familyOf(model string) family {
 	id := strings.ToLower(model)
 	f := family{claude: wire.ParseClaude(id), oss: strings.Contains(id, "gpt-oss")}
 	f.known = f.claude.Major > 0 || f.claude.Preview
+
 	if _, rest, ok := strings.Cut(id, "amazon.nova-"); ok {
 		f.nova = 1
 		if strings.HasPrefix(rest, "2-") {
@@ -66,6 +67,7 @@ func generationFor(req llm.Request, turns []wire.Turn, lim limits) generation {
 	case f.oss && req.Effort != "" && req.Effort != "none" && req.Effort != "adaptive":
 		g.fields["reasoning_effort"] = quoted(threeSteps(req.Effort))
 	}
+
 	if lim.maxTokens > 0 {
 		g.maxTokens = min(g.maxTokens, lim.maxTokens)
 	}
@@ -86,9 +88,11 @@ func (g *generation) claude(req llm.Request, turns []wire.Turn) {
 		req.Effort = ""
 		c = wire.GenerationForClaude(req)
 	}
+
 	g.maxTokens = c.MaxTokens
 	g.temperature = c.Temperature
 	g.thinks = c.Thinks()
+
 	switch c.Thinking {
 	case "":
 	case "enabled":
@@ -96,6 +100,7 @@ func (g *generation) claude(req llm.Request, turns []wire.Turn) {
 	default:
 		g.fields["thinking"] = json.RawMessage(`{"type":"` + c.Thinking + `"}`)
 	}
+
 	if c.Effort != "" {
 		g.fields["output_config"] = json.RawMessage(`{"effort":"` + c.Effort + `"}`)
 	}
@@ -137,6 +142,7 @@ func (d *driver) encode(req llm.Request, turns wire.Turns, lim limits) []byte {
 	if lim.apart {
 		list = apart(list)
 	}
+
 	g := generationFor(req, list, lim)
 	cache := f.caches() && !lim.noCache
 	marker := `{"cachePoint":{"type":"default"}}`
@@ -144,6 +150,7 @@ func (d *driver) encode(req llm.Request, turns wire.Turns, lim limits) []byte {
 	if d.longTTL && f.claude.AtLeast(4, 5) {
 		long = `{"cachePoint":{"type":"default","ttl":"1h"}}`
 	}
+
 	e := encoder{b: make([]byte, 0, wire.SizeOf(req)), status: f.rich()}
 	e.raw(`{`)
 	e.inference(g)
@@ -152,6 +159,7 @@ func (d *driver) encode(req llm.Request, turns wire.Turns, lim limits) []byte {
 	if cache && f.nova == 0 { // Nova caches no tools
 		mark = long
 	}
+
 	e.tools(req, g, lim, toolPlan{list: list, mark: mark, system: turns.System != ""})
 	if turns.System != "" {
 		e.raw(`"system":[{"text":`)
@@ -162,10 +170,12 @@ func (d *driver) encode(req llm.Request, turns wire.Turns, lim limits) []byte {
 		}
 		e.raw(`],`)
 	}
+
 	var marks []wire.CacheMark
 	if cache {
 		marks = wire.CacheMarks(list)
 	}
+
 	e.messages(list, marks, marker)
 	e.raw(`}`)
 	return e.b
@@ -183,11 +193,13 @@ func (e *encoder) inference(g generation) {
 	if g.maxTokens <= 0 && g.temperature == nil {
 		return
 	}
+
 	e.raw(`"inferenceConfig":{`)
 	if g.maxTokens > 0 {
 		e.raw(`"maxTokens":`)
 		e.b = strconv.AppendInt(e.b, int64(g.maxTokens), 10)
 	}
+
 	if g.temperature != nil {
 		if g.maxTokens > 0 {
 			e.raw(`,`)
@@ -195,6 +207,7 @@ func (e *encoder) inference(g generation) {
 		e.raw(`"temperature":`)
 		e.b = strconv.AppendFloat(e.b, *g.temperature, 'f', -1, 64)
 	}
+
 	e.raw(`},`)
 }
 
@@ -206,16 +219,19 @@ func parseExtra(raw json.RawMessage) (extra, error) {
 	if len(raw) == 0 {
 		return x, nil
 	}
+
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
 		return x, errors.New("extraBody must be a JSON object")
 	}
+
 	if nested, ok := all["additionalModelRequestFields"]; ok {
 		if json.Unmarshal(nested, &x.fields) != nil || x.fields == nil {
 			return x, errors.New("extraBody.additionalModelRequestFields must be a JSON object")
 		}
 		delete(all, "additionalModelRequestFields")
 	}
+
 	for k, v := range all {
 		switch k {
 		case "guardrailConfig", "performanceConfig", "serviceTier", "requestMetadata", "promptVariables",
@@ -225,6 +241,7 @@ func parseExtra(raw json.RawMessage) (extra, error) {
 			x.fields[k] = v
 		}
 	}
+
 	return x, nil
 }
 
@@ -236,6 +253,7 @@ func (e *encoder) extras(x extra, g generation) {
 	if len(fields) == 0 {
 		return
 	}
+
 	e.raw(`"additionalModelRequestFields":{`)
 	e.members(fields)
 	e.b = e.b[:len(e.b)-1] // the last comma
@@ -264,6 +282,7 @@ func (e *encoder) tools(req llm.Request, g generation, lim limits, p toolPlan) {
 	if req.ToolChoice == "none" {
 		tools = nil
 	}
+
 	if len(tools) == 0 {
 		if usesTools(p.list) {
 			e.raw(`"toolConfig":{"tools":[{"toolSpec":{"name":"` + dummyTool + `","description":"Stands in for tools that are gone. Never call it.",` +
@@ -271,34 +290,40 @@ func (e *encoder) tools(req llm.Request, g generation, lim limits, p toolPlan) {
 		}
 		return
 	}
+
 	builtin := -1
 	for i, t := range tools {
 		if !strings.HasPrefix(t.Name, "mcp_") {
 			builtin = i
 		}
 	}
+
 	e.raw(`"toolConfig":{"tools":[`)
 	for i, t := range tools {
 		if i > 0 {
 			e.raw(`,`)
 		}
+
 		e.raw(`{"toolSpec":{"name":`)
 		e.string(t.Name)
 		if t.Description != "" {
 			e.raw(`,"description":`)
 			e.string(t.Description)
 		}
+
 		e.raw(`,"inputSchema":{"json":`)
 		if len(t.Schema) == 0 || string(t.Schema) == "null" {
 			e.raw(`{"type":"object","properties":{}}`)
 		} else {
 			e.b = append(e.b, t.Schema...)
 		}
+
 		e.raw(`}}}`)
 		if p.mark != "" && (i == builtin || i == len(tools)-1 && !p.system) {
 			e.raw(`,` + p.mark)
 		}
 	}
+
 	e.raw(`]`)
 	if !g.thinks && !lim.noForce {
 		switch req.ToolChoice {
@@ -311,6 +336,7 @@ func (e *encoder) tools(req llm.Request, g generation, lim limits, p toolPlan) {
 			e.raw(`}}`)
 		}
 	}
+
 	e.raw(`},`)
 }
 
@@ -326,9 +352,11 @@ func (e *encoder) messages(turns []wire.Turn, marks []wire.CacheMark, marker str
 		if i > 0 {
 			e.raw(`,`)
 		}
+
 		e.raw(`{"role":`)
 		e.string(string(t.Role))
 		e.raw(`,"content":[`)
+
 		for j, p := range t.Parts {
 			if j > 0 {
 				e.raw(`,`)
@@ -338,8 +366,10 @@ func (e *encoder) messages(turns []wire.Turn, marks []wire.CacheMark, marker str
 				e.raw(`,` + marker)
 			}
 		}
+
 		e.raw(`]}`)
 	}
+
 	e.raw(`]`)
 }
 
@@ -359,6 +389,7 @@ func (e *encoder) part(p wire.Part) {
 		e.raw(`,"name":`)
 		e.string(p.Call.Name)
 		e.raw(`,"input":` + wire.ReplayArguments(p.Call.Arguments) + `}}`)
+
 	case wire.ResultPart:
 		e.result(p)
 	}
@@ -379,6 +410,7 @@ func (e *encoder) thinking(t wire.StoredThinking) {
 		e.raw(`}}`)
 		return
 	}
+
 	e.raw(`{"reasoningContent":{"reasoningText":{"text":`)
 	e.string(t.Thinking)
 	e.raw(`,"signature":`)
@@ -396,12 +428,14 @@ func (e *encoder) result(p wire.Part) {
 	} else if parts = wire.ContentParts(nil, p.Result.Content); len(parts) == 0 {
 		parts = []wire.Part{{Kind: wire.TextPart, Text: wire.EmptyText}}
 	}
+
 	for i, q := range parts {
 		if i > 0 {
 			e.raw(`,`)
 		}
 		e.part(q)
 	}
+
 	e.raw(`]`)
 	switch {
 	case !e.status:
@@ -410,6 +444,7 @@ func (e *encoder) result(p wire.Part) {
 	default:
 		e.raw(`,"status":"success"`)
 	}
+
 	e.raw(`}}`)
 }
 
@@ -424,10 +459,12 @@ func (e *encoder) image(u string) {
 	if format == "jpg" {
 		format = "jpeg"
 	}
+
 	if !isData || !found || !isBase64 || !ok || !isBase64Text(data) || !slices.Contains([]string{"png", "jpeg", "gif", "webp"}, format) {
 		e.text(llm.ImageNote)
 		return
 	}
+
 	e.raw(`{"image":{"format":"` + format + `","source":{"bytes":`)
 	e.string(data)
 	e.raw(`}}}`)
@@ -452,10 +489,12 @@ func apart(turns []wire.Turn) []wire.Turn {
 			out = append(out, t)
 			continue
 		}
+
 		out = append(out,
 			wire.Turn{Role: llm.User, Parts: t.Parts[:n:n]},
 			wire.Turn{Role: llm.Assistant, Parts: []wire.Part{{Kind: wire.TextPart, Text: "(I have the results.)"}}},
 			wire.Turn{Role: llm.User, Parts: t.Parts[n:]})
 	}
+
 	return out
 }

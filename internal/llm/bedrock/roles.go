@@ -33,6 +33,7 @@ func (k *keyring) fromProfile(ctx context.Context, p *profile, name string) (c c
 			token:  httpsafe.NewSecret(p.values["aws_session_token"]),
 			source: "profile " + name,
 		}
+
 	case p.values["credential_source"] != "":
 		c, err = k.fromNamed(ctx, p.values["credential_source"])
 	case p.values["web_identity_token_file"] != "":
@@ -46,6 +47,7 @@ func (k *keyring) fromProfile(ctx context.Context, p *profile, name string) (c c
 	default:
 		err = errNoCredentials
 	}
+
 	if err != nil || p.values["role_arn"] == "" {
 		return c, err
 	}
@@ -64,6 +66,7 @@ func (k *keyring) fromNamed(ctx context.Context, source string) (c credentials, 
 	default:
 		return c, fmt.Errorf("credential_source must be Environment, EcsContainer or Ec2InstanceMetadata, not %q", source)
 	}
+
 	if errors.Is(err, errNoCredentials) {
 		err = fmt.Errorf("the AWS profile takes its credentials from %s, which has none", source)
 	}
@@ -105,6 +108,7 @@ func (k *keyring) webIdentity(ctx context.Context, file, role, session, region s
 	if err != nil {
 		return credentials{}, fmt.Errorf("%s: read the token: %w", source, err)
 	}
+
 	form := url.Values{
 		"RoleArn":          {role},
 		"RoleSessionName":  {cmp.Or(session, sessionName)},
@@ -148,6 +152,7 @@ func (k *keyring) askRole(ctx context.Context, action string, form url.Values, s
 	if xml.Unmarshal(data, &a) != nil {
 		return credentials{}, fmt.Errorf("%s: the answer of STS cannot be read", source) // the error could quote a secret
 	}
+
 	keys := cmp.Or(a.Assumed, a.Identity)
 	c := credentials{
 		id:      keys.ID,

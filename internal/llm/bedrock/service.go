@@ -83,10 +83,12 @@ func (k *keyring) askOnce(ctx context.Context, call serviceCall) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
+
 	r, err := http.NewRequestWithContext(ctx, call.method, address, bytes.NewReader(call.body))
 	if err != nil {
 		return nil, err
 	}
+
 	r.Header = call.header.Clone()
 	if call.signer.complete() {
 		scope{region: call.region, service: string(call.service), at: time.Now()}.sign(r, call.body, call.signer)
@@ -96,6 +98,7 @@ func (k *keyring) askOnce(ctx context.Context, call serviceCall) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxFile))
 	if err != nil {
@@ -117,10 +120,12 @@ func (k *keyring) address(call serviceCall) (string, error) {
 		}
 		base = "https://" + string(call.service) + "." + call.region + "." + dnsSuffix(call.region)
 	}
+
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
 		return "", fmt.Errorf("%s: write an address such as https://host, not %q", call.service.variable(), base)
 	}
+
 	u = u.JoinPath(call.path)
 	u.RawQuery = call.query.Encode()
 	return u.String(), nil
@@ -160,6 +165,7 @@ func newServiceError(service awsService, resp *http.Response, data []byte) *serv
 	} else {
 		_ = json.Unmarshal(data, &j)
 	}
+
 	typ, _, _ := strings.Cut(resp.Header.Get("X-Amzn-Errortype"), ":")
 	return &serviceError{
 		service: service,

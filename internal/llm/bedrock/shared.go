@@ -48,6 +48,7 @@ func parseSections(data string, name func(title string) string) sections {
 				}
 				current = all[n]
 			}
+
 		case current == nil:
 		default:
 			k, v, ok := strings.Cut(trimmed, "=")
@@ -61,6 +62,7 @@ func parseSections(data string, name func(title string) string) sections {
 			}
 		}
 	}
+
 	return all
 }
 
@@ -87,6 +89,7 @@ func configName(title string) string {
 	case kind == "sso-session" && rest != "":
 		return "sso-session " + rest
 	}
+
 	return ""
 }
 
@@ -117,6 +120,7 @@ func (k *keyring) readShared() (sections, error) {
 		if f.path == "" {
 			continue
 		}
+
 		data, err := readFile(f.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -124,6 +128,7 @@ func (k *keyring) readShared() (sections, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for name, values := range parseSections(string(data), f.name) {
 			if all[name] == nil {
 				all[name] = map[string]string{}
@@ -131,6 +136,7 @@ func (k *keyring) readShared() (sections, error) {
 			maps.Copy(all[name], values)
 		}
 	}
+
 	return all, nil
 }
 
@@ -142,6 +148,7 @@ func (s sections) profile(name string, seen map[string]bool) (*profile, error) {
 	if !ok {
 		return nil, errNoProfile
 	}
+
 	p := &profile{name: name, values: maps.Clone(values)}
 	own := []string{"source_profile", "credential_source", "web_identity_token_file", "credential_process"}
 	if seen[name] {
@@ -149,6 +156,7 @@ func (s sections) profile(name string, seen map[string]bool) (*profile, error) {
 			delete(p.values, key)
 		}
 	}
+
 	set := 0
 	for _, key := range own {
 		if p.values[key] == "" {
@@ -158,6 +166,7 @@ func (s sections) profile(name string, seen map[string]bool) (*profile, error) {
 			return nil, fmt.Errorf("the profile %q has %s, but no role_arn", name, key)
 		}
 	}
+
 	if (p.values["aws_access_key_id"] == "") != (p.values["aws_secret_access_key"] == "") {
 		return nil, fmt.Errorf("the profile %q has only one of aws_access_key_id and aws_secret_access_key", name)
 	}
@@ -167,11 +176,13 @@ func (s sections) profile(name string, seen map[string]bool) (*profile, error) {
 	if set > 1 {
 		return nil, fmt.Errorf("the profile %q may have only one of %s", name, strings.Join(own, ", "))
 	}
+
 	seen[name] = true
 	if from := p.values["source_profile"]; from != "" {
 		for _, key := range []string{"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "sso_session", "sso_start_url"} {
 			delete(p.values, key)
 		}
+
 		source, err := s.profile(from, seen)
 		if errors.Is(err, errNoProfile) || err == nil && !source.lends() {
 			return nil, fmt.Errorf("the profile %q, which %q takes its credentials from, has none", from, name)
@@ -181,6 +192,7 @@ func (s sections) profile(name string, seen map[string]bool) (*profile, error) {
 		}
 		p.source = source
 	}
+
 	if session := p.values["sso_session"]; session != "" {
 		values, ok := s["sso-session "+session]
 		if !ok {
@@ -188,6 +200,7 @@ func (s sections) profile(name string, seen map[string]bool) (*profile, error) {
 		}
 		p.session = &ssoSession{session, values["sso_region"]}
 	}
+
 	return p, nil
 }
 

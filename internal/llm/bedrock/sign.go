@@ -53,6 +53,7 @@ func (s scope) sign(r *http.Request, body []byte, c credentials) {
 	for _, part := range []string{day, s.region, s.service, "aws4_request"} {
 		key = keyed(key, part)
 	}
+
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+c.id+"/"+place+
 		", SignedHeaders="+names+", Signature="+hex.EncodeToString(keyed(key, text)))
 }
@@ -66,6 +67,7 @@ func canonicalHeaders(r *http.Request) (names, lines string) {
 		if low != "content-type" && !strings.HasPrefix(low, "x-amz") {
 			continue
 		}
+
 		trimmed := make([]string, len(values))
 		for i, v := range values {
 			trimmed[i] = singleSpaces(v)
@@ -149,5 +151,6 @@ func escape(s string) string {
 			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
 		}
 	}
+
 	return b.String()
 }

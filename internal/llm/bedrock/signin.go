@@ -40,6 +40,7 @@ func (k *keyring) fromSSO(ctx context.Context, p *profile, name string) (credent
 	if p.session != nil {
 		region, key = p.session.region, p.session.name
 	}
+
 	sum := sha1.Sum([]byte(key)) //nolint:gosec // a file's name
 	path := k.awsFile("sso", "cache", hex.EncodeToString(sum[:])+".json")
 
@@ -52,6 +53,7 @@ func (k *keyring) fromSSO(ctx context.Context, p *profile, name string) (credent
 	case ctx.Err() != nil:
 		return credentials{}, fmt.Errorf("%s: %w", source, err)
 	}
+
 	return credentials{}, fmt.Errorf("%s: %w; if the sign-in has ended, run: aws sso login --profile %s", source, err, name)
 }
 
@@ -61,6 +63,7 @@ func (k *keyring) askPortal(ctx context.Context, path, region, account, role str
 	if err != nil {
 		return c, err
 	}
+
 	data, err := k.ask(ctx, serviceCall{
 		service: portal,
 		region:  region,
@@ -84,6 +87,7 @@ func (k *keyring) askPortal(ctx context.Context, path, region, account, role str
 	if json.Unmarshal(data, &a) != nil {
 		return c, errors.New("the answer of Identity Center is not JSON") // the error could quote a secret
 	}
+
 	c = credentials{
 		id:      a.RoleCredentials.AccessKeyID,
 		secret:  httpsafe.NewSecret(a.RoleCredentials.SecretAccessKey),
@@ -102,6 +106,7 @@ func (k *keyring) signInToken(ctx context.Context, path, region string, renewabl
 	if err != nil {
 		return token, fmt.Errorf("read the sign-in: %w", err)
 	}
+
 	var s signIn
 	if json.Unmarshal(data, &s) != nil {
 		return token, fmt.Errorf("the sign-in in %s cannot be read", path) // the error could quote a secret
@@ -138,6 +143,7 @@ func (k *keyring) renew(ctx context.Context, s signIn, region string) (signIn, e
 	if err != nil {
 		return s, err
 	}
+
 	data, err := k.ask(ctx, serviceCall{
 		service: oidc,
 		region:  region,
@@ -158,6 +164,7 @@ func (k *keyring) renew(ctx context.Context, s signIn, region string) (signIn, e
 	if json.Unmarshal(data, &a) != nil || a.AccessToken == "" {
 		return s, errors.New("the answer of Identity Center holds no token")
 	}
+
 	s.AccessToken = a.AccessToken
 	s.ExpiresAt = time.Now().Add(time.Duration(a.ExpiresIn) * time.Second).UTC().Truncate(time.Second)
 	s.RefreshToken = cmp.Or(a.RefreshToken, s.RefreshToken)
@@ -171,10 +178,12 @@ func (s signIn) save(path string, old []byte) error {
 	if err != nil {
 		return err
 	}
+
 	fields := map[string]any{}
 	if err := json.Unmarshal(old, &fields); err != nil {
 		return err
 	}
+
 	fields["accessToken"] = s.AccessToken
 	fields["expiresAt"] = s.ExpiresAt.Format(time.RFC3339)
 	fields["refreshToken"] = s.RefreshToken

@@ -25,17 +25,20 @@ func (m *matcher) choice(f found) (Choice, error) {
 	if !c.Key.IsZero() {
 		c.KeySource = "providers." + f.block + ".apiKey"
 	}
+
 	for _, k := range f.row.EnvKeys {
 		if v := m.getenv(k); c.Key.IsZero() && v != "" {
 			c.Key, c.KeySource = httpsafe.NewSecret(v), "environment variable "+k
 		}
 	}
+
 	speak(&c, b)
 	m.identify(&c)
 	model := m.in.Model
 	if model == "" {
 		model = c.Row.DefaultModel
 	}
+
 	c.WireModel = wireModel(c.Row, c.Name, model)
 	c.Warnings = m.warnings(c)
 	switch {
@@ -46,6 +49,7 @@ func (m *matcher) choice(f found) (Choice, error) {
 	case c.WireModel == "":
 		return c, configError("provider %s has no default model; set agents.defaults.model", c.Name)
 	}
+
 	return c, nil
 }
 
@@ -72,12 +76,14 @@ func (m *matcher) identify(c *Choice) {
 	if !c.Row.Direct && c.Row.Name != "openai" || c.Row.APIKeyHeader || c.Row.Wire == BedrockWire {
 		return
 	}
+
 	var best Row
 	byKey := false
 	for _, r := range m.rows {
 		if r.Name == c.Row.Name || r.Wire != c.Row.Wire || r.Auth != "" || r.Local {
 			continue
 		}
+
 		if c.ownBase && len(r.URLPart) > len(best.URLPart) && strings.Contains(strings.ToLower(c.Base), r.URLPart) {
 			best = r
 		}
@@ -85,6 +91,7 @@ func (m *matcher) identify(c *Choice) {
 			best, byKey = r, true
 		}
 	}
+
 	switch {
 	case best.Name == "":
 	case byKey:
@@ -92,6 +99,7 @@ func (m *matcher) identify(c *Choice) {
 		c.Name = best.Name
 		c.Base = best.BaseURL
 		c.Why += "; its key is " + best.Display + "'s"
+
 	default:
 		old := c.Row
 		c.Row = best
@@ -110,6 +118,7 @@ func (m *matcher) warnings(c Choice) []string {
 	if strings.ContainsAny(key, " \t\r\n\"'") {
 		out = append(out, fmt.Sprintf("the key from %s contains spaces or quotes", c.KeySource))
 	}
+
 	for _, r := range m.rows {
 		if r.KeyPrefix == "" || !strings.HasPrefix(key, r.KeyPrefix) || r.Name == c.Row.Name || c.Row.KeyPrefix == r.KeyPrefix {
 			continue
@@ -119,6 +128,7 @@ func (m *matcher) warnings(c Choice) []string {
 			out = append(out, fmt.Sprintf("the key from %s looks like one of %s, not of %s", c.KeySource, r.Display, c.Row.Display))
 		}
 	}
+
 	brand, word := m.brand(func(r Row) bool { return !r.Local && !r.Gateway && r.Auth == "" && r.Wire != BedrockWire })
 	switch {
 	case word == "" || brand.Name == c.Row.Name:
@@ -128,9 +138,11 @@ func (m *matcher) warnings(c Choice) []string {
 			vendor = brand.Name
 		}
 		out = append(out, fmt.Sprintf("%s calls models vendor/model; %q is probably %q there", c.Row.Display, c.WireModel, vendor+"/"+c.WireModel))
+
 	case c.Step == ByDefault && !c.Row.Direct:
 		out = append(out, fmt.Sprintf("%q looks like a model of %s, for which there is no key", m.in.Model, brand.Display))
 	}
+
 	return out
 }
 
@@ -139,13 +151,16 @@ func (m *matcher) base(row Row, block string) string {
 	if base == "" && row.Name == "ollama" {
 		base = ollamaHost(m.getenv("OLLAMA_HOST"))
 	}
+
 	if base == "" {
 		return strings.TrimRight(row.BaseURL, "/")
 	}
+
 	path := row.BasePath
 	if path == "" && row.Direct && row.Wire == ChatWire && m.in.Providers[block].Wire != AnthropicWire && httpsafe.IsLocal(base) {
 		path = "/v1" // what servers at home expect
 	}
+
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || path == "" || u.RawQuery != "" {
 		return base
@@ -163,13 +178,16 @@ func ollamaHost(v string) string {
 	if v == "" {
 		return ""
 	}
+
 	if !strings.Contains(v, "://") {
 		v = "http://" + v
 	}
+
 	u, err := url.Parse(v)
 	if err != nil || u.Hostname() == "" {
 		return ""
 	}
+
 	host, port := u.Hostname(), u.Port()
 	if host == "0.0.0.0" {
 		host = "127.0.0.1"
@@ -188,14 +206,17 @@ func wireModel(row Row, name, model string) string {
 	if row.StripPrefix {
 		return model[strings.LastIndexByte(model, '/')+1:]
 	}
+
 	prefix, rest, ok := strings.Cut(model, "/")
 	if !ok || rest == "" {
 		return model
 	}
+
 	own := sameName(prefix, name) || sameName(prefix, row.Name)
 	if !own && !sameName(prefix, row.Alias) && (row.Gateway || !sameName(prefix, row.Vendor)) {
 		return model
 	}
+
 	switch {
 	case row.OwnModels == "":
 	case row.OwnModels == "*" && !strings.Contains(rest, "/"), strings.HasPrefix(rest, row.OwnModels): // openrouter/auto is a model
@@ -219,6 +240,7 @@ func hasKeyword(model string, words []string, keyword string) bool {
 			}
 		}
 	}
+
 	for i := range words {
 		at := i
 		for k := range strings.SplitSeq(keyword, "-") {
@@ -228,10 +250,12 @@ func hasKeyword(model string, words []string, keyword string) bool {
 			}
 			at++
 		}
+
 		if at > 0 {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -248,9 +272,11 @@ func sameName(a, b string) bool {
 		for i < len(a) && isFiller(a[i]) {
 			i++
 		}
+
 		for j < len(b) && isFiller(b[j]) {
 			j++
 		}
+
 		if i == len(a) || j == len(b) {
 			return i == len(a) && j == len(b) && i > 0 && j > 0
 		}

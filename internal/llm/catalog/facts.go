@@ -91,8 +91,10 @@ func (f *Facts) Of(model string) Fact {
 				found.Thinking, found.Always = flag(r.Thinking != "no"), r.Thinking == "always"
 			}
 		}
+
 		out = out.or(found)
 	}
+
 	return out
 }
 
@@ -152,6 +154,7 @@ func letters(pattern string) (n int) {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -173,15 +176,18 @@ func readFacts(file string) ([]factRow, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	b, err := io.ReadAll(io.LimitReader(f, maxFacts+1))
 	if err == nil && len(b) > maxFacts {
 		err = errors.New("it is larger than 1 MiB")
 	}
+
 	var rows []factRow
 	if err == nil {
 		rows, err = parseFacts(b)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("%s is ignored, what nanobot knows about models stays: %w", file, err)
 	}
@@ -198,6 +204,7 @@ func parseFacts(b []byte) ([]factRow, error) {
 	if err := dec.Decode(&f); err != nil {
 		return nil, err
 	}
+
 	for i := range f.Models {
 		r := &f.Models[i]
 		if _, err := path.Match(r.Model, ""); err != nil || r.Model == "" {
@@ -206,11 +213,13 @@ func parseFacts(b []byte) ([]factRow, error) {
 		if r.Window < 0 {
 			return nil, fmt.Errorf("row %d (%s): window is below zero", i+1, r.Model)
 		}
+
 		switch r.Thinking {
 		case "", "yes", "no", "always":
 		default:
 			return nil, fmt.Errorf("row %d (%s): thinking %q: want yes, no or always", i+1, r.Model, r.Thinking)
 		}
 	}
+
 	return f.Models, nil
 }

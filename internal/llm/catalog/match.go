@@ -81,12 +81,14 @@ func (c Choice) Wires(effort string) []Wire {
 	if c.ownBase && (c.Row.URLPart == "" || !strings.Contains(strings.ToLower(c.Base), c.Row.URLPart)) {
 		return []Wire{ChatWire}
 	}
+
 	slug := strings.ToLower(c.WireModel[strings.LastIndexByte(c.WireModel, '/')+1:])
 	listed := false
 	for p := range strings.FieldsSeq(c.Row.Responses) {
 		rest, ok := strings.CutPrefix(slug, p)
 		listed = listed || ok && (rest == "" || isSeparator(rune(rest[0])))
 	}
+
 	switch {
 	case listed && c.Row.ResponsesOnly:
 		return []Wire{ResponsesWire}
@@ -114,6 +116,7 @@ func Match(in MatchInput) (Choice, error) {
 	if p := in.Provider; p != "" && !strings.EqualFold(p, "auto") {
 		return m.forced(p)
 	}
+
 	for _, step := range []func() (found, bool){
 		m.byPrefix(false), m.byTag, m.byKeyword(false), m.byGateway, m.byPrefix(true), m.byKeyword(true), m.byLocalServer,
 	} {
@@ -121,6 +124,7 @@ func Match(in MatchInput) (Choice, error) {
 			return m.choice(f)
 		}
 	}
+
 	for _, env := range []bool{false, true} {
 		f, rivals := m.remaining(env)
 		if len(rivals) > 0 {
@@ -130,6 +134,7 @@ func Match(in MatchInput) (Choice, error) {
 			return m.choice(f)
 		}
 	}
+
 	if f, ok := m.localServer(); ok && in.Model == "" {
 		return m.choice(f)
 	}
@@ -156,13 +161,16 @@ func (m *matcher) forced(name string) (Choice, error) {
 		}
 		return m.choice(m.found(row, ByForce, "the provider setting"))
 	}
+
 	if block, ok := m.block(name); ok {
 		return m.choice(found{m.customRow(block), block, ByForce, "the provider setting"})
 	}
+
 	names := slices.Collect(maps.Keys(m.in.Providers))
 	for _, r := range m.rows {
 		names = append(names, r.Name)
 	}
+
 	hint := ""
 	if near := text.NearestRatio(strings.ToLower(name), names, 0.6); near != "" {
 		hint = "; did you mean " + near + "?"
@@ -179,6 +187,7 @@ func (m *matcher) byPrefix(env bool) func() (found, bool) {
 		if !ok {
 			return found{}, false
 		}
+
 		why := fmt.Sprintf("the model name starts with %q", prefix)
 		if row, ok := m.row(prefix); ok {
 			named := row.Auth != "" || row.Wire == BedrockWire || row.Local && env
@@ -187,6 +196,7 @@ func (m *matcher) byPrefix(env bool) func() (found, bool) {
 		if block, ok := m.block(prefix); ok {
 			return found{m.customRow(block), block, ByPrefix, why}, true
 		}
+
 		for _, row := range m.rows {
 			if (sameName(row.Alias, prefix) || sameName(row.Vendor, prefix)) && (row.Auth != "" || m.configured(row, env)) {
 				return m.found(row, ByPrefix, why), true
@@ -202,12 +212,14 @@ func (m *matcher) byTag() (found, bool) {
 	if !ok || name == "" {
 		return found{}, false
 	}
+
 	switch tag {
 	case "free", "nitro", "floor", "online", "extended", "thinking", "beta", "exacto": // variants at gateways
 		return found{}, false
 	case "0", "1", "2": // versions at Bedrock
 		return found{}, false
 	}
+
 	f, ok := m.localServer()
 	f.step, f.why = ByTag, "the model name has an installation tag and a local server is configured"
 	return f, ok
@@ -234,6 +246,7 @@ func (m *matcher) brand(counts func(Row) bool) (best Row, word string) {
 			}
 		}
 	}
+
 	return best, word
 }
 
@@ -271,14 +284,17 @@ func (m *matcher) localServer() (found, bool) {
 		if !row.Local || !m.configured(row, true) {
 			continue
 		}
+
 		f := m.found(row, ByLocal, "a local server is configured")
 		if row.URLPart != "" && strings.Contains(m.base(row, f.block), row.URLPart) {
 			return f, true
 		}
+
 		if !ok {
 			first, ok = f, true
 		}
 	}
+
 	return first, ok
 }
 
@@ -296,6 +312,7 @@ func (m *matcher) remaining(env bool) (f found, rivals []string) {
 		}
 		return i >= 0
 	}
+
 	every := func(found) bool { return true }
 	switch {
 	case len(all) == 0:
@@ -311,6 +328,7 @@ func (m *matcher) remaining(env bool) (f found, rivals []string) {
 			rivals = append(rivals, f.row.Name)
 		}
 	}
+
 	return f, rivals
 }
 
@@ -322,6 +340,7 @@ func (m *matcher) candidates(env bool) []found {
 		if row.Local || !m.configured(row, env) {
 			continue
 		}
+
 		if !m.configured(row, false) {
 			i := slices.IndexFunc(row.EnvKeys, func(k string) bool { return m.getenv(k) != "" })
 			if slices.Contains(used, row.EnvKeys[i]) {
@@ -329,8 +348,10 @@ func (m *matcher) candidates(env bool) []found {
 			}
 			used = append(used, row.EnvKeys[i])
 		}
+
 		all = append(all, m.found(row, "", ""))
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(m.in.Providers)) {
 		if _, known := m.row(name); !known && m.in.Providers[name].Base != "" {
 			all = append(all, found{row: m.customRow(name), block: name})
@@ -361,6 +382,7 @@ func (m *matcher) configured(row Row, env bool) bool {
 	case row.Local || row.Direct:
 		return ok && b.Base != "" || env && row.Name == "ollama" && m.getenv("OLLAMA_HOST") != ""
 	}
+
 	return ok && !b.Key.IsZero() || fromEnv()
 }
 
@@ -395,6 +417,7 @@ func (m *matcher) block(name string) (string, bool) {
 	if _, ok := m.in.Providers[name]; ok {
 		return name, true
 	}
+
 	best := ""
 	for k := range m.in.Providers {
 		if sameName(k, name) && (best == "" || k < best) {
@@ -414,18 +437,21 @@ func (m *matcher) collision() error {
 				return configError("providers.%s and providers.%s are the same provider; remove one", name, other)
 			}
 		}
+
 		w := m.in.Providers[name].Wire
 		switch w {
 		case "", ChatWire, ResponsesWire, AnthropicWire:
 		default:
 			return configError("providers.%s.wire is %q; it can be chat, responses or anthropic", name, w)
 		}
+
 		row, known := m.row(name)
 		free := w == "" || w == row.Wire || row.Direct && row.Wire != BedrockWire || row.Responses != "" && w == ResponsesWire
 		if known && !free {
 			return configError("providers.%s.wire: %s is built in and speaks %s; give an endpoint of your own another name", name, row.Name, row.Wire)
 		}
 	}
+
 	return nil
 }
 
@@ -466,6 +492,7 @@ func (m *matcher) nothing() error {
 	case ok:
 		return configError("no API key for %s (model %q): looked at %s", row.Display, m.in.Model, keyPlaces(row))
 	}
+
 	if m.in.Model == "" {
 		return configError("no model is configured, and nothing on this machine offers one; set one up with nanobot onboard, or name one as in anthropic/claude-sonnet-4-5 (nanobot provider list shows all providers)")
 	}

@@ -66,19 +66,23 @@ func ListModels(ctx context.Context, c Choice, o ListOptions) ([]Offer, error) {
 		}
 		return out, nil
 	}
+
 	if c.Row.Wire == BedrockWire || c.Row.Speech {
 		return nil, &llm.Error{Kind: llm.Configuration, Provider: c.Name, Message: c.Row.Display + " has no list of models that can be asked for"}
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	body, err := fetchList(ctx, c, o)
 	if err != nil {
 		return nil, err
 	}
+
 	out, ok := parseList(body)
 	if !ok {
 		return nil, &llm.Error{Kind: llm.InvalidRequest, Provider: c.Name, Message: "the answer of " + c.Base + " is not a list of models; is the base URL right?"}
 	}
+
 	out = slices.DeleteFunc(out, func(o Offer) bool { return !text.Plain(o.ID, maxName) })
 	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
 	return slices.CompactFunc(out, func(a, b Offer) bool { return a.ID == b.ID }), nil
@@ -90,11 +94,13 @@ func fetchList(ctx context.Context, c Choice, o ListOptions) ([]byte, error) {
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Provider: c.Name, Message: err.Error(), Err: err}
 	}
+
 	if o.Signer != nil {
 		if err := o.Signer.Sign(ctx, req, nil); err != nil {
 			return nil, err
 		}
 	}
+
 	if o.Client == nil {
 		made, err := httpsafe.Client(httpsafe.Options{Direct: classify.Local})
 		if err != nil {
@@ -103,6 +109,7 @@ func fetchList(ctx context.Context, c Choice, o ListOptions) ([]byte, error) {
 		defer made.CloseIdleConnections()
 		o.Client = made
 	}
+
 	client := *o.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(req)
@@ -112,6 +119,7 @@ func fetchList(ctx context.Context, c Choice, o ListOptions) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, classify.Read(resp)
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxList))
 	if err != nil {
@@ -125,20 +133,24 @@ func listRequest(ctx context.Context, c Choice, o ListOptions) (*http.Request, e
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("base URL %q is not a URL", c.Base)
 	}
+
 	q := u.Query()
 	if c.Row.Wire == AnthropicWire {
 		u.Path = strings.TrimSuffix(u.Path, "/v1") + "/v1"
 		q.Set("limit", "1000")
 	}
+
 	u.Path = strings.TrimSuffix(u.Path, "/chat/completions") + "/models"
 	for k, v := range o.Query {
 		q.Set(k, v)
 	}
+
 	u.RawQuery = q.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, err
 	}
+
 	req.Header.Set("Accept", "application/json")
 	switch {
 	case o.Signer != nil:
@@ -149,9 +161,11 @@ func listRequest(ctx context.Context, c Choice, o ListOptions) (*http.Request, e
 	case !c.Key.IsZero():
 		req.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
 	}
+
 	if c.Row.Wire == AnthropicWire {
 		req.Header.Set("Anthropic-Version", "2023-06-01")
 	}
+
 	for k, v := range o.Headers {
 		req.Header.Set(k, v.Reveal())
 	}
@@ -165,15 +179,18 @@ func parseList(body []byte) ([]Offer, bool) {
 	if json.Unmarshal(body, &v) != nil {
 		return nil, false
 	}
+
 	if m, ok := v.(map[string]any); ok {
 		if v, ok = m["data"]; !ok || v == nil {
 			v = m["models"]
 		}
 	}
+
 	list, ok := v.([]any)
 	if !ok {
 		return nil, false
 	}
+
 	out := make([]Offer, 0, len(list))
 	for _, item := range list {
 		switch t := item.(type) {
@@ -185,6 +202,7 @@ func parseList(body []byte) ([]Offer, bool) {
 			}
 		}
 	}
+
 	return out, true
 }
 
@@ -195,19 +213,23 @@ func parseOffer(m map[string]any) Offer {
 			o.ID = strings.TrimPrefix(s, "models/") // Gemini
 		}
 	}
+
 	for _, k := range []string{"context_window", "context_length", "max_context_length", "max_model_len", "max_input_tokens"} {
 		if o.Window == 0 {
 			o.Window = count(m[k])
 		}
 	}
+
 	if meta, ok := m["meta"].(map[string]any); ok && o.Window == 0 { // llama.cpp
 		if o.Window = count(meta["n_ctx"]); o.Window == 0 {
 			o.Window = count(meta["n_ctx_train"])
 		}
 	}
+
 	if a, ok := m["architecture"].(map[string]any); ok {
 		o.Vision = listed(a["input_modalities"], "image")
 	}
+
 	o.Tools = listed(m["supported_parameters"], "tools")
 	if p, ok := m["pricing"].(map[string]any); ok { // OpenRouter and alike: texts, per token
 		in, known := price(p["prompt"])
@@ -216,6 +238,7 @@ func parseOffer(m map[string]any) Offer {
 			o.In, o.Out = in, out
 		}
 	}
+
 	switch caps := m["capabilities"].(type) {
 	case []any:
 		o.Tools, o.Vision = listed(caps, "tools"), listed(caps, "vision")

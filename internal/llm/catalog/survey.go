@@ -23,6 +23,7 @@ func Survey(in MatchInput) ([]Status, error) {
 	if err := m.collision(); err != nil {
 		return nil, err
 	}
+
 	out := make([]Status, 0, len(m.rows))
 	for _, row := range m.rows {
 		c, _ := m.choice(m.found(row, "", "")) // an error says what Ready says
@@ -30,6 +31,7 @@ func Survey(in MatchInput) ([]Status, error) {
 		c.Name, c.Row = row.Name, row // whatever its key looks like
 		out = append(out, Status{Choice: c, Ready: m.configured(row, true) || row.Speech && !c.Key.IsZero()})
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(in.Providers)) {
 		if _, known := m.row(name); !known {
 			c, _ := m.choice(found{row: m.customRow(name), block: name})
@@ -56,10 +58,12 @@ func NearestModels(model string, offers []Offer, n int) []string {
 				shared++
 			}
 		}
+
 		if s := 2 * float64(shared) / float64(len(want)+len(have)+1); s > 0.35 {
 			all = append(all, scored{o.ID, s})
 		}
 	}
+
 	slices.SortStableFunc(all, func(a, b scored) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(len(a.id), len(b.id)))
 	})

@@ -130,11 +130,13 @@ func (b *Breakers) change(ctx context.Context, id string, f func(c *circuit, now
 		c = &circuit{}
 		b.circuits[id] = c
 	}
+
 	changed := f(c, now)
 	if changed {
 		c.Changed = now
 		b.dirty = true
 	}
+
 	b.mu.Unlock()
 	if changed {
 		b.save(ctx)
@@ -151,6 +153,7 @@ func (b *Breakers) prune(limit int) {
 				oldest = id
 			}
 		}
+
 		if oldest == "" {
 			return
 		}
@@ -196,9 +199,11 @@ func (c *circuit) fail(e *llm.Error, s span, probe bool) bool {
 	if !c.closed() && !probe {
 		return false // a straggler, or a forced call: no news
 	}
+
 	if last := later(c.Until, c.Failed); now.Sub(last) > quiet || (c.Kind == llm.Billing) != (e.Kind == llm.Billing) {
 		c.Step = 0
 	}
+
 	c.Kind, c.Failed = e.Kind, now
 	if c.closed() {
 		c.Recent = append(c.Recent, s)
@@ -209,6 +214,7 @@ func (c *circuit) fail(e *llm.Error, s span, probe bool) bool {
 			return false
 		}
 	}
+
 	c.Step++
 	c.Until = now.Add(min(max(cooldown(e.Kind, c.Step), e.RetryAfter), quiet))
 	c.Recent = nil
@@ -265,6 +271,7 @@ func (b *Breaker) enter(ctx context.Context, force bool) (*pass, pause) {
 	if b == nil {
 		return nil, pause{}
 	}
+
 	p := &pass{b: b, began: wall()}
 	var refused pause
 	b.set.change(ctx, b.id, func(c *circuit, now time.Time) bool {
@@ -277,6 +284,7 @@ func (b *Breaker) enter(ctx context.Context, force bool) (*pass, pause) {
 		default:
 			refused = pause{ID: b.id, Kind: c.Kind, Until: now}
 		}
+
 		if refused.ID == "" {
 			c.calls++
 		}
@@ -295,12 +303,14 @@ func (p *pass) report(ctx context.Context, err error) {
 	if p == nil {
 		return
 	}
+
 	var opened pause
 	p.b.set.change(ctx, p.b.id, func(c *circuit, now time.Time) bool {
 		probe := c.probe == p
 		if probe {
 			c.probe = nil
 		}
+
 		c.calls = max(c.calls-1, 0)
 		e, typed := err.(*llm.Error) //nolint:errorlint // the caller passes its own *Error or nothing of interest
 		switch {
@@ -309,6 +319,7 @@ func (p *pass) report(ctx context.Context, err error) {
 		case err == nil || !endpointFault(e.Kind): // the endpoint lives, whatever it thinks of the request
 			return c.answered()
 		}
+
 		if c.fail(e, span{Began: p.began, Ended: now}, probe) {
 			opened = pause{Kind: c.Kind, Until: c.Until}
 		}

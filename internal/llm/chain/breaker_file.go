@@ -22,11 +22,13 @@ func (b *Breakers) read(ctx context.Context) map[string]*circuit {
 	if b.store == nil {
 		return nil
 	}
+
 	data, _, err := b.store.Doc(ctx, breakerName)
 	if err != nil {
 		b.log.WarnContext(ctx, "state of the circuit breakers is unreadable, starting afresh", "path", b.store.Where(breakerName), "err", err)
 		return nil
 	}
+
 	circuits, _ := b.decode(ctx, data)
 	return circuits
 }
@@ -55,11 +57,13 @@ func (b *Breakers) merge(other map[string]*circuit) {
 		if theirs == nil || theirs.Changed.After(now) {
 			continue
 		}
+
 		ours := b.circuits[id]
 		if ours == nil {
 			ours = &circuit{}
 			b.circuits[id] = ours
 		}
+
 		if theirs.Changed.After(ours.Changed) {
 			theirs.probe, theirs.calls = ours.probe, ours.calls
 			theirs.Step = min(max(theirs.Step, 0), 10)
@@ -70,6 +74,7 @@ func (b *Breakers) merge(other map[string]*circuit) {
 			*ours = *theirs
 		}
 	}
+
 	b.prune(knownCircuits)
 }
 
@@ -79,11 +84,14 @@ func (b *Breakers) save(ctx context.Context) {
 	if b.store == nil {
 		return
 	}
+
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	if b.saving {
 		return
 	}
+
 	b.saving = true
 	defer func() { b.saving = false }()
 	for b.dirty {
@@ -106,6 +114,7 @@ func (b *Breakers) write(ctx context.Context, old []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	b.mu.Lock()
 	b.merge(other)
 	f := breakerFile{Version: 1, Circuits: map[string]*circuit{}}
@@ -116,6 +125,7 @@ func (b *Breakers) write(ctx context.Context, old []byte) ([]byte, error) {
 			f.Circuits[id] = &cp
 		}
 	}
+
 	b.mu.Unlock()
 	data, err := json.Marshal(f)
 	return append(data, '\n'), err

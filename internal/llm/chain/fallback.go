@@ -106,6 +106,7 @@ func FallsBack(e *llm.Error) bool {
 		// the same host again: an unknown name, a bad certificate.
 		return true
 	}
+
 	switch {
 	case e.Status == 401 || e.Status == 403:
 		return true
@@ -118,6 +119,7 @@ func FallsBack(e *llm.Error) bool {
 	case e.Status == 408 || e.Status == 409 || e.Status == 429 || e.Status >= 500:
 		return true
 	}
+
 	switch e.Kind {
 	case llm.Timeout, llm.ServerError, llm.RateLimited, llm.Overloaded, llm.StreamTruncated, llm.Empty:
 		return true
@@ -187,6 +189,7 @@ func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (fin
 		if run.overflow != nil && link.Window <= run.need {
 			continue
 		}
+
 		p, refused := link.Breaker.enter(ctx, force)
 		if refused.ID != "" {
 			if run.paused == nil {
@@ -195,6 +198,7 @@ func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (fin
 			run.paused[i] = refused
 			continue
 		}
+
 		if run.shown != 0 {
 			run.shown = 0
 			if !run.yield(llm.Event{Kind: llm.Restarted}, nil) {
@@ -202,6 +206,7 @@ func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (fin
 				return true, nil
 			}
 		}
+
 		done, err := run.ask(ctx, i, p)
 		if done {
 			return true, nil
@@ -209,6 +214,7 @@ func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (fin
 		if ctx.Err() != nil {
 			return true, ctx.Err()
 		}
+
 		e, ok := errors.AsType[*llm.Error](err)
 		if !ok {
 			return true, err
@@ -237,6 +243,7 @@ func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err
 	if link.Adjust != nil {
 		req = link.Adjust(req)
 	}
+
 	for ev, err := range link.Model.Stream(actx, req) {
 		if err != nil {
 			if ctx.Err() == nil && errors.Is(context.Cause(actx), errOutOfTime) {
@@ -247,6 +254,7 @@ func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err
 			}
 			return false, err
 		}
+
 		switch ev.Kind {
 		case llm.TextDelta:
 			run.shown = llm.TextDelta
@@ -256,6 +264,7 @@ func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err
 				run.shown = llm.ReasoningDelta
 			}
 			clock.flows()
+
 		case llm.Restarted:
 			run.shown = 0
 			clock.again(0)
@@ -266,16 +275,19 @@ func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err
 			if !run.announceLink(ctx, i) {
 				return true, nil
 			}
+
 			if i > 0 && ev.Response != nil {
 				r := *ev.Response // the driver's own
 				r.FallbackModel = link.Name
 				ev.Response = &r
 			}
 		}
+
 		if !run.yield(ev, nil) || ev.Kind == llm.Done {
 			return true, nil
 		}
 	}
+
 	e := &llm.Error{Kind: llm.StreamTruncated, Provider: link.Name, Message: "the stream ended without an answer"}
 	outcome = e
 	return false, e
@@ -288,6 +300,7 @@ func (run *fallbackRun) next(ctx context.Context, i int, e *llm.Error) bool {
 	if run.failures == nil {
 		run.failures = map[int]*llm.Error{}
 	}
+
 	run.failures[i] = e
 	link := run.f.links[i]
 	switch {
@@ -299,14 +312,17 @@ func (run *fallbackRun) next(ctx context.Context, i int, e *llm.Error) bool {
 		if size > 0 {
 			run.overflow, run.need = e, max(run.need, size)
 		}
+
 		if run.overflow == nil || !slices.ContainsFunc(run.f.links, func(l Link) bool { return l.Window > run.need }) {
 			return false
 		}
+
 	case !FallsBack(e):
 		return false
 	case run.shown == llm.TextDelta && e.Kind != llm.Timeout && e.Kind != llm.StreamTruncated:
 		return false
 	}
+
 	run.f.log.WarnContext(ctx, "model failed, trying the next one", "model", link.Name, "kind", e.Kind, "session", run.req.SessionKey, "turn", run.req.TurnID, "err", e)
 	return true
 }
@@ -318,17 +334,21 @@ func (run *fallbackRun) announceLink(ctx context.Context, i int) bool {
 	if who == "" {
 		who = run.req.TurnID
 	}
+
 	if i == 0 {
 		run.f.turns.Delete(run.req.TurnID)
 		run.f.announced.Delete(who)
 		return true
 	}
+
 	if run.req.TurnID != "" {
 		run.f.turns.Put(run.req.TurnID, i)
 	}
+
 	if known, ok := run.f.announced.Get(who); ok && known == i {
 		return true
 	}
+
 	if who != "" {
 		run.f.announced.Put(who, i)
 	}
@@ -346,6 +366,7 @@ func (run *fallbackRun) notice(ctx context.Context, i int) string {
 			return fmt.Sprintf("%s, because %s %s; it is tried again after %s.", answered, run.f.links[j].Name, complaint(p.Kind), phrase.Clock(ctx, p.Until))
 		}
 	}
+
 	return answered + "."
 }
 
@@ -389,9 +410,11 @@ func (run *fallbackRun) final() error {
 	case run.overflow != nil:
 		e = run.overflow // the caller can shorten the prompt, and then all is well
 	}
+
 	if len(run.f.links) < 2 || len(run.asked) < 2 && len(run.paused) == 0 {
 		return e
 	}
+
 	cp := *e
 	if note := " (tried " + run.story() + ")"; len([]rune(note)) < 400 {
 		cp.Message = text.Ellipsis(e.Message, 500-len([]rune(note))) + note
@@ -405,6 +428,7 @@ func (run *fallbackRun) story() string {
 	for _, i := range run.asked {
 		parts = append(parts, fmt.Sprintf("%s: %s", run.f.links[i].Name, run.failures[i].Kind))
 	}
+
 	for i, l := range run.f.links {
 		if _, ok := run.paused[i]; ok && run.failures[i] == nil {
 			parts = append(parts, l.Name+": paused")
@@ -423,6 +447,7 @@ func (run *fallbackRun) refusal() *llm.Error {
 			first, name = p, l.Name
 		}
 	}
+
 	no := false
 	return &llm.Error{
 		Kind: first.Kind, Provider: name, ShouldRetry: &no, RetryAfter: max(first.Until.Sub(wall()), time.Second),

@@ -16,6 +16,7 @@ func relay(stream iter.Seq2[llm.Event, error], provider string, yield func(llm.E
 		if err != nil {
 			return shown, false, err
 		}
+
 		switch {
 		case ev.Kind == llm.TextDelta:
 			shown = llm.TextDelta
@@ -26,6 +27,7 @@ func relay(stream iter.Seq2[llm.Event, error], provider string, yield func(llm.E
 		case ev.Kind == llm.Done:
 			answered()
 		}
+
 		if !yield(ev, nil) || ev.Kind == llm.Done {
 			return shown, true, nil
 		}

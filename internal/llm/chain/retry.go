@@ -97,15 +97,18 @@ func (run *retryRun) loop(ctx context.Context) error {
 		if done {
 			return nil
 		}
+
 		e, err := failure(ctx, err)
 		if err != nil {
 			return err
 		}
+
 		if req, ok := run.strip(e, shown); ok {
 			run.req, run.stripped = req, e
 			run.attempt--
 			continue
 		}
+
 		if !run.again(e, shown) {
 			return run.final(e)
 		}
@@ -137,6 +140,7 @@ func (run *retryRun) again(e *llm.Error, shown llm.EventKind) bool {
 	} else {
 		run.last, run.same = text, 1
 	}
+
 	switch {
 	case !e.Retryable():
 		return false
@@ -145,6 +149,7 @@ func (run *retryRun) again(e *llm.Error, shown llm.EventKind) bool {
 	case run.r.o.Persistent:
 		return run.same < sameErrors
 	}
+
 	return run.attempt < standardAttempts && e.RetryAfter <= longestWait
 }
 
@@ -181,6 +186,7 @@ func (run *retryRun) wait(ctx context.Context, e *llm.Error) bool {
 		if !run.yield(llm.Event{Kind: llm.Waiting, Text: run.notice(e, left), Brief: true}, nil) {
 			return false
 		}
+
 		t := time.NewTimer(min(left, heartbeat))
 		select {
 		case <-ctx.Done():
@@ -188,8 +194,10 @@ func (run *retryRun) wait(ctx context.Context, e *llm.Error) bool {
 			return true
 		case <-t.C:
 		}
+
 		left = time.Until(end)
 	}
+
 	return true
 }
 
@@ -205,6 +213,7 @@ func (run *retryRun) notice(e *llm.Error, left time.Duration) string {
 	case llm.Connection, llm.StreamTruncated:
 		cause = "The connection to the model server broke"
 	}
+
 	secs := max(1, int(left.Round(time.Second)/time.Second))
 	if run.r.o.Persistent {
 		return fmt.Sprintf("%s; trying again in %d s (attempt %d).", cause, secs, run.attempt+1)
@@ -229,10 +238,12 @@ func aboutImages(e *llm.Error) bool {
 	case llm.ContextLength:
 		return e.Status == 413
 	}
+
 	switch e.Status {
 	case 400, 404, 413, 415, 422:
 		return true
 	}
+
 	text := strings.ToLower(e.Message)
 	return strings.Contains(text, "image") || strings.Contains(text, "vision") || strings.Contains(text, "multimodal")
 }
@@ -253,11 +264,13 @@ func withoutImages(req llm.Request) (out llm.Request, ok bool) {
 			}
 			blocks[j] = llm.Block{Type: "text", Text: llm.ImageNote}
 		}
+
 		if blocks != nil {
 			msgs[i].Content.Blocks = blocks
 			ok = true
 		}
 	}
+
 	req.Messages = msgs
 	return req, ok
 }
@@ -275,6 +288,7 @@ func (r *retrier) remember(model string, e *llm.Error) {
 		!strings.Contains(strings.ToLower(e.Message), "support") {
 		return
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.blind == nil {

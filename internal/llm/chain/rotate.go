@@ -103,15 +103,18 @@ func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, 
 		if i < 0 {
 			return r.exhausted(last, wait)
 		}
+
 		tried[i] = true
 		shown, done, err := r.try(ctx, i, errorsBefore, req, yield)
 		if done {
 			return nil
 		}
+
 		e, err := failure(ctx, err)
 		if err != nil {
 			return err
 		}
+
 		news := r.record(ctx, i, e)
 		if news && !yield(llm.Event{Kind: llm.Waiting, Text: r.rejection(i)}, nil) {
 			return nil
@@ -119,6 +122,7 @@ func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, 
 		if e.Kind != llm.RateLimited && e.Kind != llm.Billing && e.Kind != llm.Auth || shown == llm.TextDelta {
 			return e
 		}
+
 		last = e
 		if shown != 0 && !yield(llm.Event{Kind: llm.Restarted}, nil) {
 			return nil
@@ -144,6 +148,7 @@ func (r *rotor) pick(session string, tried []bool) (key, errorsBefore int, wait 
 	now := wall()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	best, spare := -1, -1
 	better := func(i, than int) bool {
 		return than < 0 || !r.o.InOrder && r.keys[i].used < r.keys[than].used
@@ -165,9 +170,11 @@ func (r *rotor) pick(session string, tried []bool) (key, errorsBefore int, wait 
 			best = i
 		}
 	}
+
 	if best < 0 && wait == 0 && !slices.Contains(tried, true) {
 		best = spare
 	}
+
 	if best >= 0 {
 		return best, r.use(best), 0
 	}
@@ -188,6 +195,7 @@ func (r *rotor) answered(i int, session string, errorsBefore int) {
 	if session != "" {
 		r.sticky.Put(session, i)
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.keys[i]; k.errors == errorsBefore {
@@ -211,15 +219,18 @@ func (r *rotor) record(ctx context.Context, i int, e *llm.Error) (news bool) {
 			rest = min(firstKeyRest<<min(k.limits, 10), longestKeyRest)
 		}
 		k.limits++
+
 	case llm.Billing:
 		rest = max(cooldown(llm.Billing, 1), e.RetryAfter)
 	case llm.Auth:
 		news = !k.rejected
 		k.rejected = true
 	}
+
 	if end := now.Add(min(rest, quiet)); rest > 0 && end.After(k.restUntil) { // of two calls the longer rest counts
 		k.restUntil, k.why = end, e.Kind
 	}
+
 	k.errors++
 	r.mu.Unlock()
 	switch {
@@ -256,6 +267,7 @@ func (r *rotor) exhausted(last *llm.Error, wait time.Duration) error {
 		if len(r.keys) > 1 || e.Message == "" {
 			e.Message = "every key is at its rate limit"
 		}
+
 		e.RetryAfter, e.ShouldRetry = wait, nil
 		return &e
 	}

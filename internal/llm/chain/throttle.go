@@ -76,6 +76,7 @@ func Throttle(m llm.Model, l *Limiter) llm.Model {
 				}
 				return
 			}
+
 			defer leave()
 			for ev, err := range m.Stream(ctx, req) {
 				if err == nil && ev.Kind == llm.Done {
@@ -98,6 +99,7 @@ func (l *Limiter) enter(ctx context.Context, w *waiter, tokens int) (leave func(
 		}
 		leave = l.slots.leave
 	}
+
 	if l.turnstile != nil {
 		if counted = l.pace(ctx, w, tokens); counted == nil {
 			leave()
@@ -114,15 +116,18 @@ func (l *Limiter) pace(ctx context.Context, w *waiter, tokens int) *start {
 	if l.rate.Tokens > 0 {
 		what = "the limit of requests and tokens per minute"
 	}
+
 	if !l.turnstile.enter(ctx, w, what) {
 		return nil
 	}
+
 	defer l.turnstile.leave()
 	for {
 		counted, left := l.start(time.Now(), tokens)
 		if counted != nil {
 			return counted
 		}
+
 		t := time.NewTimer(left)
 		ok := wait(ctx, w, t.C, what)
 		t.Stop()
@@ -136,15 +141,18 @@ func (l *Limiter) pace(ctx context.Context, w *waiter, tokens int) *start {
 func (l *Limiter) start(now time.Time, tokens int) (*start, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	l.starts = slices.DeleteFunc(l.starts, func(s *start) bool { return now.Sub(s.at) >= rateWindow })
 	sum := tokens
 	for _, s := range l.starts {
 		sum += s.tokens
 	}
+
 	full := l.rate.Requests > 0 && len(l.starts) >= l.rate.Requests || l.rate.Tokens > 0 && sum > l.rate.Tokens
 	if full && len(l.starts) > 0 {
 		return nil, rateWindow - now.Sub(l.starts[0].at)
 	}
+
 	counted := &start{now, tokens}
 	l.starts = append(l.starts, counted)
 	return counted, 0
@@ -175,17 +183,20 @@ func (q *line) enter(ctx context.Context, w *waiter, what string) bool {
 		q.mu.Unlock()
 		return true
 	}
+
 	in := make(chan struct{})
 	q.waiting = append(q.waiting, in)
 	q.mu.Unlock()
 	if wait(ctx, w, in, what) {
 		return true
 	}
+
 	q.mu.Lock()
 	i := slices.Index(q.waiting, in)
 	if i >= 0 {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
 	}
+
 	q.mu.Unlock()
 	if i < 0 { // the place came in the same moment: hand it on
 		q.leave()
@@ -220,6 +231,7 @@ func wait[T any](ctx context.Context, w *waiter, ready <-chan T, what string) bo
 		if !w.notifiedAt.IsZero() {
 			due = w.notifiedAt.Add(heartbeat)
 		}
+
 		t := time.NewTimer(time.Until(due))
 		select {
 		case <-ctx.Done():
@@ -230,6 +242,7 @@ func wait[T any](ctx context.Context, w *waiter, ready <-chan T, what string) bo
 			return ctx.Err() == nil
 		case <-t.C:
 		}
+
 		w.notifiedAt = time.Now()
 		text := fmt.Sprintf("Waiting for %s, %d s so far.", what, int(time.Since(w.began).Round(time.Second)/time.Second))
 		if !w.yield(llm.Event{Kind: llm.Waiting, Text: text, Brief: true}, nil) {

@@ -28,6 +28,7 @@ func (t *turn) introduction() string {
 				"To add a real model, open [Set up a model](#/setup): a key of a provider, a sign-in, or a server on your own machine. Then ask again.",
 			"我是内置的演示模型，不是 AI，只听得懂几种固定说法（问“你能做什么？”可以看到）。要接入真正的模型，请打开[设置模型](#/setup)：服务商的密钥、登录，或本机的服务器。然后再问我一次。")
 	}
+
 	if t.zh {
 		return `我是内置的演示模型，不是 AI，只听得懂几种固定说法（问“你能做什么？”可以看到）。接入真正的模型：
 
@@ -37,6 +38,7 @@ func (t *turn) introduction() string {
 
 然后再问我一次。`
 	}
+
 	return `I am the built-in demo model, not an AI; I know only a few phrasings (ask "what can you do?"). To add a real model:
 
 - with a key: export ANTHROPIC_API_KEY=... (or OPENAI_API_KEY, OPENROUTER_API_KEY, DEEPSEEK_API_KEY)
@@ -74,12 +76,14 @@ func (t *turn) abilities() string {
 			b.WriteString("- " + t.localize(s.english, s.chinese) + "\n")
 		}
 	}
+
 	if t.page {
 		b.WriteString(t.localize(
 			"\nJoin two with \"then\". For a real model open [Set up a model](#/setup).",
 			"\n用“然后”可以连着做两件事。要用真正的模型，请打开[设置模型](#/setup)。"))
 		return b.String()
 	}
+
 	b.WriteString(t.localize(
 		"\nJoin two with \"then\". For a real model set a key such as ANTHROPIC_API_KEY, start a local server such as Ollama, or run: nanobot onboard",
 		"\n用“然后”可以连着做两件事。要用真正的模型：设置密钥（如 ANTHROPIC_API_KEY）、启动本机模型（如 Ollama），或运行：nanobot onboard"))
@@ -105,20 +109,24 @@ func (t *turn) describe(r report) string {
 	if r.missing != "" {
 		return fmt.Sprintf(t.localize("I cannot do that here: the tool %s is not available.", "这里做不到：没有工具 %s。"), r.missing)
 	}
+
 	said := plainResult(st.act, r.outcome.text)
 	if r.outcome.failed {
 		return t.localize("That did not work: ", "没有成功：") + plainError(said)
 	}
+
 	result := "\n\n" + quote(said)
 	if said == "" {
 		result = "\n\n" + t.localize("(nothing)", "（没有内容）")
 	}
+
 	switch st.act {
 	case actList:
 		if st.path == "." {
 			return t.localize("In this folder there is:", "当前文件夹里有：") + result
 		}
 		return fmt.Sprintf(t.localize("In %s there is:", "%s 里有："), st.path) + result
+
 	case actRead:
 		return fmt.Sprintf(t.localize("%s says:", "%s 的内容："), st.path) + result
 	case actWrite:
@@ -141,10 +149,12 @@ func plainResult(act action, s string) string {
 		code, _, _ := strings.Cut(s[i:], "\n")
 		s = s[:i] + strings.TrimSuffix(code, "Exit code: 0")
 	}
+
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	for last := len(lines) - 1; last >= 0 && aside(act, lines[last]); last-- {
 		lines = lines[:last]
 	}
+
 	for i, l := range lines {
 		switch act {
 		case actRead, actSearch:
@@ -153,6 +163,7 @@ func plainResult(act action, s string) string {
 			lines[i] = strings.TrimPrefix(l, "STDERR:")
 		}
 	}
+
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
@@ -204,6 +215,7 @@ func quote(s string) string {
 	if cut {
 		s += "\n…"
 	}
+
 	fence := "```"
 	for strings.Contains(s, fence) {
 		fence += "`"

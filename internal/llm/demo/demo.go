@@ -77,12 +77,14 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 		if r.wait {
 			<-ctx.Done()
 		}
+
 		finish := llm.FinishStop
 		if len(r.calls) > 0 {
 			finish = llm.FinishToolCalls
 		} else if cut := firstWords(r.text, req.MaxTokens); req.MaxTokens > 0 && len(cut) < len(r.text) {
 			r.text, finish = cut, llm.FinishLength
 		}
+
 		if !emit(ctx, llm.ReasoningDelta, r.thought, yield) || !emit(ctx, llm.TextDelta, r.text, yield) {
 			return
 		}
@@ -94,6 +96,7 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 			yield(llm.Event{}, r.err)
 			return
 		}
+
 		yield(llm.Event{Kind: llm.Done, Response: &llm.Response{
 			Message: llm.Message{
 				Role: llm.Assistant, Content: llm.Text(r.text), ToolCalls: r.calls,
@@ -139,6 +142,7 @@ func wordLen(s string) int {
 		if i > 0 && unicode.Is(unicode.Han, r) {
 			return i
 		}
+
 		if !unicode.IsSpace(r) {
 			if space {
 				return i
@@ -148,8 +152,10 @@ func wordLen(s string) int {
 			}
 			continue
 		}
+
 		space = true
 	}
+
 	return len(s)
 }
 
@@ -170,12 +176,14 @@ func usage(req llm.Request, r reply) llm.Usage {
 	for _, t := range req.Tools {
 		prompt += text.Tokens(t.Name) + text.Tokens(t.Description) + text.Tokens(string(t.Schema))
 	}
+
 	for _, msg := range req.Messages {
 		prompt += 4 + text.Tokens(msg.Content.String()) + text.Tokens(msg.Reasoning)
 		for _, c := range msg.ToolCalls {
 			prompt += text.Tokens(c.Name) + text.Tokens(c.Arguments)
 		}
 	}
+
 	u := llm.Usage{Prompt: prompt, Reasoning: text.Tokens(r.thought), Estimated: true}
 	u.Completion = u.Reasoning + text.Tokens(r.text)
 	for _, c := range r.calls {
@@ -191,6 +199,7 @@ func (m *model) decide(req llm.Request) reply {
 	if knob, ok := strings.CutPrefix(said, "demo:"); ok {
 		return t.knob(knob)
 	}
+
 	steps := parse(said)
 	if len(steps) == 0 {
 		return reply{thought: t.localize("No phrase I know matches.", "没有匹配的说法。"), text: t.introduction()}
@@ -207,10 +216,12 @@ func lastTurn(msgs []llm.Message) (string, []outcome) {
 	for start > 0 && msgs[start-1].Role != llm.User {
 		start--
 	}
+
 	var said string
 	if start > 0 {
 		said = plainText(msgs[start-1].Content)
 	}
+
 	var out []outcome
 	for _, msg := range msgs[start:] {
 		if msg.Role == llm.ToolRole {
@@ -239,20 +250,24 @@ func plainText(c llm.Content) string {
 		}
 		s = strings.Join(parts, "\n")
 	}
+
 	const opening, closing = "[Runtime Context", "[/Runtime Context]"
 	for from := 0; ; {
 		i := strings.Index(s[from:], opening)
 		if i < 0 {
 			break
 		}
+
 		i += from
 		if i > 0 && s[i-1] != '\n' {
 			from = i + len(opening)
 			continue
 		}
+
 		_, after, _ := strings.Cut(s[i:], closing)
 		s, from = s[:i]+after, i
 	}
+
 	return strings.TrimSpace(s)
 }
 

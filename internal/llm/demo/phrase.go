@@ -112,6 +112,7 @@ var theGrammar = sync.OnceValue(func() *grammar {
 		// An apostrophe inside a word opens no quotation.
 		sequence: regexp.MustCompile(`(?is)\w'|` + quotation + `|(?P<then>[\s,;，；、]*(?:\sand)?(?:[\s,;]then[\s,]|然后)[\s,;，；、]*)`),
 	}
+
 	parts := wordings()
 	for _, r := range g.rules {
 		g.rest = append(g.rest, regexp.MustCompile(`(?is)^(?:`+parts.Replace(r.rest)+`)`+endMarks+`$`))
@@ -139,6 +140,7 @@ func (g *grammar) steps(phrases []string) (steps []step) {
 	if len(phrases) < 2 || len(phrases) > maxSteps {
 		return nil
 	}
+
 	for _, p := range phrases {
 		s, ok := g.step(p)
 		if !ok || s.act == actHelp {
@@ -146,6 +148,7 @@ func (g *grammar) steps(phrases []string) (steps []step) {
 		}
 		steps = append(steps, s)
 	}
+
 	return steps
 }
 
@@ -167,17 +170,20 @@ func (g *grammar) step(s string) (step, bool) {
 	for _, polite := range []string{"please", "can you", "could you", "请你", "请", "帮我", "麻烦你", "麻烦", "先"} {
 		s, _ = cutVerb(s, polite)
 	}
+
 	for i, r := range g.rules {
 		rest, ok := cutAny(s, r.begins)
 		if !ok {
 			continue
 		}
+
 		if found := g.rest[i].FindStringSubmatch(rest); found != nil {
 			if st, ok := g.fill(r.act, g.rest[i], found); ok {
 				return st, true
 			}
 		}
 	}
+
 	return step{}, false
 }
 
@@ -207,6 +213,7 @@ func (g *grammar) fill(act action, pattern *regexp.Regexp, found []string) (step
 			st.path = "."
 		}
 		return st, true
+
 	case actRead:
 		return st, st.path != "" && !slices.Contains([]string{"me", "it", "this", "that", "more", "on", "file", "文件"}, strings.ToLower(st.path))
 	case actWrite:
@@ -220,6 +227,7 @@ func (g *grammar) fill(act action, pattern *regexp.Regexp, found []string) (step
 	case actNote:
 		st.text = strings.Join(strings.Fields(st.text), " ")
 	}
+
 	return st, st.text != ""
 }
 
@@ -239,6 +247,7 @@ func cutVerb(s, verb string) (string, bool) {
 	if len(s) < len(verb) || !strings.EqualFold(s[:len(verb)], verb) {
 		return s, false
 	}
+
 	rest := s[len(verb):]
 	if verb[len(verb)-1] < utf8.RuneSelf && rest != "" {
 		r, _ := utf8.DecodeRuneInString(rest)

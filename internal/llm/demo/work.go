@@ -57,14 +57,17 @@ func (t *turn) work(steps []step) reply {
 			if next == len(t.outcomes) {
 				return t.call(name, args)
 			}
+
 			r.outcome = t.outcomes[next]
 			next++
 		}
+
 		done = append(done, r)
 		if r.missing != "" || r.outcome.failed {
 			break
 		}
 	}
+
 	return reply{thought: t.localize("I have the result, so I report it.", "结果已经拿到，我来汇报。"), text: t.summary(done, len(steps))}
 }
 
@@ -83,6 +86,7 @@ func (t *turn) callFor(st step, made []outcome) (string, []argument) {
 	if len(made) > 0 {
 		return "", nil
 	}
+
 	switch st.act {
 	case actList:
 		return "list_dir", []argument{{"path", st.path}}
@@ -99,6 +103,7 @@ func (t *turn) callFor(st step, made []outcome) (string, []argument) {
 		return "grep", []argument{
 			{"pattern", st.text}, {"path", st.path}, {"fixed_strings", true}, {"output_mode", "content"}, {"head_limit", 20},
 		}
+
 	default:
 		return "", nil
 	}
@@ -120,6 +125,7 @@ func (t *turn) noteCall(st step, made []outcome) (string, []argument) {
 		}
 		return "write_file", []argument{{"path", t.singleNote(st.text)}, {"content", notesHead + line}}
 	}
+
 	switch {
 	case len(made) == 0 && t.offered("read_file"):
 		return "read_file", []argument{{"path", t.model.notes}}
@@ -129,6 +135,7 @@ func (t *turn) noteCall(st step, made []outcome) (string, []argument) {
 			old = ""
 		}
 		return "edit_file", []argument{{"path", t.model.notes}, {"old_text", old}, {"new_text", notesHead + line}}
+
 	case len(made) == 2 && made[1].failed && !made[0].failed:
 		// The file is there and is not ours: a project has one of the same name.
 		return "edit_file", []argument{{"path", t.singleNote(st.text)}, {"old_text", ""}, {"new_text", notesHead + line}}
@@ -167,9 +174,11 @@ func (t *turn) call(name string, args []argument) reply {
 		if _, known := schema.Properties[a.name]; !known && schema.Properties != nil {
 			continue
 		}
+
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
+
 		b = append(text.AppendJSON(b, a.name), ':')
 		switch v := a.value.(type) {
 		case string:
@@ -180,6 +189,7 @@ func (t *turn) call(name string, args []argument) reply {
 			b = strconv.AppendInt(b, int64(v), 10)
 		}
 	}
+
 	return t.callRaw(name, string(append(b, '}')))
 }
 
@@ -196,11 +206,13 @@ func (t *turn) knob(text string) reply {
 	if len(f) == 0 {
 		return reply{text: t.introduction()}
 	}
+
 	n := 0
 	if len(f) > 1 {
 		n, _ = strconv.Atoi(f[1])
 		n = max(0, min(n, 1_000_000))
 	}
+
 	switch f[0] {
 	case "repeat":
 		return reply{thought: "I count words.", text: wordsUpTo(n)}
@@ -212,6 +224,7 @@ func (t *turn) knob(text string) reply {
 			return t.call("list_dir", []argument{{"path", "."}, {"max_entries", 100 + len(t.outcomes)}})
 		}
 		return reply{text: fmt.Sprintf("Made %d tool calls. (%s)", len(t.outcomes), notAI)}
+
 	case "call":
 		return t.knobCall(text)
 	case "error":
@@ -262,6 +275,7 @@ func knobError(f []string) error {
 		}
 		e.Kind = k
 	}
+
 	if len(f) > 1 {
 		if s, err := strconv.Atoi(f[1]); err == nil && s > 0 {
 			e.RetryAfter = time.Duration(s) * time.Second

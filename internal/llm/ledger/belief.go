@@ -25,6 +25,7 @@ func (c *call) isBelievable(u llm.Usage) bool {
 	if c.window == 0 {
 		most = max(most, passes*largestWindow)
 	}
+
 	for _, n := range []int{u.Prompt, u.Completion, u.Cached, u.CacheWrite, u.Reasoning} {
 		if n < 0 || n > most {
 			return false
@@ -55,6 +56,7 @@ func (t *tariff) billed(h hold, e *Entry) {
 	if h.Nano <= 0 || actual <= h.Nano {
 		return
 	}
+
 	over := math.Float64bits(min(t.factor()*float64(actual)/float64(h.Nano), mostOver))
 	for {
 		old := t.over.Load()

@@ -145,6 +145,7 @@ func (l *Ledger) reserveNow(a ask) (hold, []string, error) {
 	if want <= 0 {
 		want = assumedAnswer
 	}
+
 	answer := want
 	var tight *bound
 	for i := range bounds {
@@ -154,13 +155,16 @@ func (l *Ledger) reserveNow(a ask) (hold, []string, error) {
 			}
 		}
 	}
+
 	if answer < min(want, leastAnswer) {
 		return hold{}, nil, l.refusal(tight, &a, now)
 	}
+
 	h := hold{source: a.source, turn: a.turn, answer: a.answer, reserved: answer}
 	if answer < want || slices.ContainsFunc(bounds, func(b bound) bool { return b.stops }) {
 		h.answer = answer // no more than what was reserved, also if the caller set no bound
 	}
+
 	h.account = a.worst(answer)
 	l.move(&h, +1)
 	h.id = l.shared.add(a.holding(&h, now.In(l.loc)))
@@ -199,6 +203,7 @@ func (a *ask) worst(n int) account {
 	default:
 		out.Tokens, out.Unpriced = tokens, tokens
 	}
+
 	return out
 }
 
@@ -208,6 +213,7 @@ func (l *Ledger) move(h *hold, sign int) {
 	if sign < 0 {
 		shift = account.minus
 	}
+
 	l.held = shift(l.held, h.account)
 	l.heldBy[h.source] = shift(l.heldBy[h.source], h.account)
 	if h.turn != "" {
@@ -221,12 +227,14 @@ func (l *Ledger) move(h *hold, sign int) {
 func (l *Ledger) settle(h hold, e *Entry) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	now := l.now()
 	e.Time = now.In(l.loc).Round(0).Truncate(time.Millisecond)
 	l.refresh(now)
 	l.move(&h, -1)
 	l.record(e)
 	l.shared.drop(h.id) // after the record, so that others never see neither
+
 	if h.turn != "" {
 		t := l.turnOf(h.turn)
 		t.spent = t.spent.plus(accountOf(e))
@@ -234,6 +242,7 @@ func (l *Ledger) settle(h hold, e *Entry) []string {
 			t.billing = dearer(t.billing, e.Billing)
 		}
 	}
+
 	a := ask{source: h.source, turn: h.turn, session: e.Session, price: Price{Billing: e.Billing}}
 	if a.price.Billing == Reported {
 		a.price.Billing = Priced
@@ -247,6 +256,7 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 	if a.price.Billing == Free {
 		return nil
 	}
+
 	at := now.In(l.loc)
 	y, m, d := at.Date()
 	midnight, nextMonth := time.Date(y, m, d+1, 0, 0, 0, 0, l.loc), time.Date(y, m+1, 1, 0, 0, 0, 0, l.loc)
@@ -255,6 +265,7 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 	if onExceed == "" {
 		onExceed = StopAll
 	}
+
 	behind := background(a.source)
 	stops := onExceed == StopAll || onExceed == StopBackground && behind
 	var out []bound
@@ -262,13 +273,16 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 		if b.limit <= 0 {
 			return
 		}
+
 		if b.usual = slices.Contains(lim.Usual, b.key); b.usual {
 			b.stops = false
 		} else if b.shared && behind && onExceed == StopAll {
 			b.limit = int64(float64(b.limit) * backgroundShare)
 		}
+
 		out = append(out, b)
 	}
+
 	daily := bound{what: "today's", stops: stops, shared: true, reset: midnight, period: s.Day, marks: s.Warned}
 	own := daily
 	own.what = "today's " + a.source
@@ -283,18 +297,21 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 	conversation.stops = onExceed != Warn
 	conversation.shared = false
 	conversation.whose = "/" + a.session
+
 	if a.price.Billing != Subscription {
 		add(conversation.of("perSession.dailyUsd", toNano(lim.PerSession.DailyUSD), talk.Nano, talkHeld.Nano, true))
 		add(daily.of("dailyUsd", toNano(lim.DailyUSD), today.Nano, held.Nano, true))
 		monthly := bound{what: "this month's", stops: stops, shared: true, reset: nextMonth, period: s.Month, marks: s.Warned}
 		add(monthly.of("monthlyUsd", toNano(lim.MonthlyUSD), month.Nano, held.Nano, true))
 		add(own.of(sourceKey(a.source, "dailyUsd"), toNano(srcLimits.DailyUSD), src.Nano, srcHeld.Nano, true))
+
 		if lim.TurnUSD > 0 && a.turn != "" {
 			t := l.turnOf(a.turn)
 			b := bound{what: "this turn's", stops: onExceed != Warn, period: a.turn, marks: t.marks}
 			add(b.of("turnUsd", toNano(lim.TurnUSD), t.spent.Nano, t.held.Nano, true))
 		}
 	}
+
 	add(conversation.of("perSession.dailyTokens", int64(lim.PerSession.DailyTokens), talk.Tokens, talkHeld.Tokens, false))
 	add(daily.of("dailyTokens", int64(lim.DailyTokens), today.Tokens, held.Tokens, false))
 	add(own.of(sourceKey(a.source, "dailyTokens"), int64(srcLimits.DailyTokens), src.Tokens, srcHeld.Tokens, false))
@@ -325,10 +342,12 @@ func (b *bound) room(a *ask) int {
 	if !b.money {
 		return int(max(left-int64(a.prompt), -1))
 	}
+
 	left -= toNano(float64(a.prompt) * a.price.promptRate())
 	if left < 0 || left == 0 && a.price.Billing == Unknown {
 		return -1 // an unknown price fits only where something is left
 	}
+
 	rate := a.price.answerRate() * 1e9
 	if rate <= 0 {
 		return math.MaxInt32
@@ -341,15 +360,18 @@ func (l *Ledger) refusal(b *bound, a *ask, now time.Time) error {
 	if llm.IsGuest(a.source) {
 		return guestRefusal(b, now)
 	}
+
 	answer := leastAnswer
 	if a.answer > 0 {
 		answer = min(a.answer, leastAnswer)
 	}
+
 	next := a.worst(answer)
 	cost := next.Tokens
 	if b.money {
 		cost = next.Nano
 	}
+
 	spent := fmt.Sprintf("%s spent", b.amount(b.used))
 	if b.limit < b.set {
 		spent = fmt.Sprintf("background work may use %s of it, %s", b.amount(b.limit), spent)
@@ -370,6 +392,7 @@ func (l *Ledger) refusal(b *bound, a *ask, now time.Time) error {
 		message = fmt.Sprintf("%s budget of %s does not allow another model call: %s. It starts afresh at %s, in %s. To raise it: nanobot config set %s%s %s (0 is no limit)",
 			b.what, b.amount(b.set), spent, b.reset.Format("Mon 2 Jan 15:04"), span(b.reset.Sub(now)), budgetKey, b.key, b.raised())
 	}
+
 	return &llm.Error{Kind: llm.BudgetExceeded, Code: b.key, Message: message}
 }
 
@@ -397,12 +420,14 @@ func (l *Ledger) notices(bounds []bound, source string) []string {
 	if llm.IsGuest(source) {
 		return nil // the owner's money is not for guests to hear of
 	}
+
 	// Work in the background has marks of its own: a notice that went there
 	// must not be missing where the user reads.
 	side := ""
 	if background(source) {
 		side = "/background"
 	}
+
 	var out []string
 	fresh := false
 	for i := range bounds {
@@ -417,10 +442,12 @@ func (l *Ledger) notices(bounds []bound, source string) []string {
 			fresh = fresh || !b.reset.IsZero()
 			top = max(top, at)
 		}
+
 		if top > 0 {
 			out = append(out, b.notice(share))
 		}
 	}
+
 	if fresh {
 		l.checkpoint()
 	}
@@ -444,6 +471,7 @@ func (b *bound) notice(share float64) string {
 		return fmt.Sprintf("%d %% of %s budget is used: %s of %s. At the limit calls are stopped; raise it with: nanobot config set %s %s",
 			percent, b.what, used, limit, setting, b.raised())
 	}
+
 	return fmt.Sprintf("%d %% of %s budget is used: %s of %s. See: nanobot usage", percent, b.what, used, limit)
 }
 

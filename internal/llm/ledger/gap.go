@@ -34,6 +34,7 @@ func (l *Ledger) countLost(g gap) {
 	if g.old+g.new == 0 {
 		return
 	}
+
 	times := func(size int) (sum account) {
 		if size == 0 {
 			return sum
@@ -41,15 +42,18 @@ func (l *Ledger) countLost(g gap) {
 		if g.most.Calls == 0 {
 			return account{Calls: 1, Nano: toNano(l.limits.DailyUSD), Tokens: int64(l.limits.DailyTokens), Unpriced: int64(l.limits.UnpricedDailyTokens)}
 		}
+
 		line := g.line
 		if line == 0 {
 			line = lostLine
 		}
+
 		for range (size + line - 1) / line {
 			sum = sum.plus(g.most)
 		}
 		return sum
 	}
+
 	today := times(g.new)
 	l.sums.Today = l.sums.Today.plus(today)
 	l.sums.ThisMonth = l.sums.ThisMonth.plus(times(g.old)).plus(today)

@@ -15,6 +15,7 @@ func (l *Ledger) guests() (spent, held account) {
 			spent = spent.plus(a)
 		}
 	}
+
 	for _, by := range []map[string]account{l.heldBy, l.shared.by} { // of this process, and of others
 		for source, a := range by {
 			if llm.IsGuest(source) {
@@ -22,6 +23,7 @@ func (l *Ledger) guests() (spent, held account) {
 			}
 		}
 	}
+
 	return spent, held
 }
 
@@ -45,6 +47,7 @@ func (l *Ledger) guestBounds(a *ask, midnight time.Time) []bound {
 	if !llm.IsGuest(a.source) {
 		return nil
 	}
+
 	lim, s := &l.limits, &l.sums
 	all, allHeld := l.guests()
 	own, ownHeld := s.Sources[a.source], l.heldBy[a.source].plus(l.shared.by[a.source])
@@ -71,6 +74,7 @@ func (l *Ledger) guestBounds(a *ask, midnight time.Time) []bound {
 	if a.price.Billing != Subscription {
 		add("dailyUsd", toNano(lim.DailyUSD), func(a account) int64 { return a.Nano }, true)
 	}
+
 	add("dailyTokens", int64(lim.DailyTokens), func(a account) int64 { return a.Tokens }, false)
 	if a.price.Billing == Unknown {
 		add("unpricedDailyTokens", int64(lim.UnpricedDailyTokens), func(a account) int64 { return a.Unpriced }, false)

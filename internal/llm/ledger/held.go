@@ -15,6 +15,7 @@ func (l *Ledger) reserveAmongOthers(ctx context.Context, a ask) (hold, []string,
 	if !l.othersChanged() {
 		return h, notices, err
 	}
+
 	if err == nil {
 		l.giveBack(&h)
 	}
@@ -23,6 +24,7 @@ func (l *Ledger) reserveAmongOthers(ctx context.Context, a ask) (hold, []string,
 	if _, busy := errors.AsType[*store.LockedError](lockErr); busy {
 		return hold{}, notices, undecided(lockErr)
 	}
+
 	if lockErr != nil {
 		// Trouble with the disk does not stop the caller, as with the log itself.
 		l.log.WarnContext(ctx, "reservations cannot be shared with other processes", "err", lockErr)
@@ -41,10 +43,12 @@ func (l *Ledger) reserveAmongOthers(ctx context.Context, a ask) (hold, []string,
 		if !l.othersChanged() {
 			return h, notices, err
 		}
+
 		if err == nil {
 			l.giveBack(&h)
 		}
 	}
+
 	return hold{}, notices, undecided(errors.New("other processes reserve all the time"))
 }
 
@@ -86,9 +90,11 @@ func (l *Ledger) bookLost() {
 			e.USD = fromNano(h.Nano)
 			e.Currency = usd
 		}
+
 		if at := l.now(); h.At.After(at) || h.At.In(l.loc).Format(monthLayout) != at.In(l.loc).Format(monthLayout) {
 			e.Time = at // the log is that of this month
 		}
+
 		l.record(&e)
 		l.log.Warn("a model call was under way when its process ended; it counts with all that was reserved for it", "model", h.Model, "usd", e.USD)
 	}

@@ -182,6 +182,7 @@ func accountOf(e *Entry) account {
 	default:
 		a.Tokens, a.Unpriced = tokens, tokens
 	}
+
 	return a
 }
 
@@ -206,6 +207,7 @@ func (l *Ledger) turnOf(id string) *turn {
 		l.turns[id] = t
 		l.order = append(l.order, id)
 	}
+
 	return t
 }
 
@@ -220,6 +222,7 @@ func (l *Ledger) forgetTurns() {
 		}
 		delete(l.turns, id)
 	}
+
 	l.order = append(kept, l.order[old:]...)
 }
 

@@ -85,6 +85,7 @@ func (t *tariff) reported(u llm.Usage) {
 func (m *meter) tariff(model string) *tariff {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	t := m.known[model]
 	if t == nil {
 		t = &tariff{price: Price{Billing: m.o.Billing}}
@@ -93,6 +94,7 @@ func (m *meter) tariff(model string) *tariff {
 		}
 		m.known[model] = t
 	}
+
 	return t
 }
 
@@ -115,12 +117,14 @@ func (m *meter) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 			yield(llm.Event{}, err)
 			return
 		}
+
 		c.hold = h
 		req.MaxTokens = h.answer
 		defer c.abandon() // the caller left, or the model panicked
 		if !tell(yield, notices) {
 			return
 		}
+
 		c.sent = true
 		for ev, err := range m.model.Stream(ctx, req) {
 			if err != nil {
@@ -128,6 +132,7 @@ func (m *meter) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 				yield(llm.Event{}, err)
 				return
 			}
+
 			c.saw(ev)
 			if ev.Kind == llm.Done {
 				if tell(yield, c.done(ev.Response)) {
@@ -135,10 +140,12 @@ func (m *meter) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 				}
 				return
 			}
+
 			if !yield(ev, nil) {
 				return
 			}
 		}
+
 		c.failed(ctx, &llm.Error{Kind: llm.StreamTruncated})
 	}
 }
@@ -204,6 +211,7 @@ func (c *call) done(resp *llm.Response) []string {
 		c.doubted = true
 		return append(c.disbelief(), c.settle(u, OutcomeOK)...)
 	}
+
 	if u.Prompt == 0 && u.Completion == 0 {
 		n := text.Tokens(resp.Message.Content.String()) + text.Tokens(resp.Message.Reasoning)
 		for _, call := range resp.Message.ToolCalls {
@@ -213,6 +221,7 @@ func (c *call) done(resp *llm.Response) []string {
 	} else if !u.Estimated {
 		c.tariff.scale.Observe(c.prompt, u.Prompt)
 	}
+
 	return c.settle(u, OutcomeOK)
 }
 
@@ -257,6 +266,7 @@ func (c *call) settle(u llm.Usage, outcome string) []string {
 	e.DurationMS = c.l.now().Sub(c.start).Milliseconds()
 	p := c.tariff.price
 	e.Billing = p.Billing
+
 	switch {
 	case u.Cost > 0 && (p.Billing == Priced || p.Billing == Unknown):
 		e.Billing = Reported
@@ -264,15 +274,18 @@ func (c *call) settle(u llm.Usage, outcome string) []string {
 		e.USD = u.Cost
 		e.Currency = usd
 		c.tariff.reported(u)
+
 	case c.doubted && c.hold.Nano > 0:
 		e.Billing = Priced
 		e.USD = fromNano(c.hold.Nano)
 		e.Currency = usd
 		e.Cost = e.USD
+
 	case p.Billing == Priced:
 		e.Cost, e.USD = p.Cost(u)
 		e.Currency = p.Currency
 	}
+
 	c.tariff.billed(c.hold, e)
 	notices := c.l.settle(c.hold, e)
 	if c.l.watch != nil {
@@ -289,6 +302,7 @@ func (m *meter) mostPrompt(req llm.Request, estimate int) int {
 	for _, t := range req.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Schema) + framing
 	}
+
 	for i := range req.Messages {
 		msg := &req.Messages[i]
 		n += framing + len(msg.Content.Text) + len(msg.Reasoning) + len(msg.ReasoningDetails)
@@ -299,13 +313,16 @@ func (m *meter) mostPrompt(req llm.Request, estimate int) int {
 			}
 			n += len(b.Text) + len(b.Raw)
 		}
+
 		for _, raw := range msg.Thinking {
 			n += len(raw)
 		}
+
 		for _, c := range msg.ToolCalls {
 			n += len(c.Name) + len(c.Arguments) + framing
 		}
 	}
+
 	if m.o.Window > 0 {
 		n = min(n, max(m.o.Window, 2*estimate))
 	}
@@ -325,10 +342,12 @@ func estimate(req llm.Request) int {
 	if req.Estimate > 0 {
 		return req.Estimate // counting again would cost more the longer the history is
 	}
+
 	n := text.Tokens(req.System)
 	for _, t := range req.Tools {
 		n += text.Tokens(t.Name) + text.Tokens(t.Description) + len(t.Schema)/4 + 8
 	}
+
 	for i := range req.Messages {
 		m := &req.Messages[i]
 		n += 4 + text.Tokens(m.Content.Text) + text.Tokens(m.Reasoning) + len(m.ReasoningDetails)/4
@@ -339,12 +358,15 @@ func estimate(req llm.Request) int {
 			}
 			n += text.Tokens(b.Text) + len(b.Raw)/4
 		}
+
 		for _, raw := range m.Thinking {
 			n += len(raw) / 4
 		}
+
 		for _, c := range m.ToolCalls {
 			n += text.Tokens(c.Name) + text.Tokens(c.Arguments) + 8
 		}
 	}
+
 	return n
 }

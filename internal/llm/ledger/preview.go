@@ -23,12 +23,14 @@ func (l *Ledger) Runs(ctx context.Context, q Query) ([]Run, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		i, ok := at[e.Turn]
 		if !ok || e.Turn == "" {
 			i = len(out)
 			at[e.Turn] = i
 			out = append(out, Run{Known: true})
 		}
+
 		r := &out[i]
 		r.USD += e.USD
 		r.Tokens += e.Prompt + e.Completion
@@ -36,6 +38,7 @@ func (l *Ledger) Runs(ctx context.Context, q Query) ([]Run, error) {
 			r.Known = false
 		}
 	}
+
 	return out, nil
 }
 
@@ -57,6 +60,7 @@ func Project(runs []Run, perMonth float64) Preview {
 	if len(runs) == 0 {
 		return p
 	}
+
 	costs := make([]float64, 0, len(runs))
 	sum, tokens := 0.0, 0
 	for _, r := range runs {
@@ -65,6 +69,7 @@ func Project(runs []Run, perMonth float64) Preview {
 		tokens += r.Tokens
 		p.Known = p.Known && r.Known
 	}
+
 	slices.Sort(costs)
 	n := float64(len(runs))
 	p.USD = sum / n * perMonth
@@ -81,6 +86,7 @@ func (p Preview) Sentence() phrase.Sentence {
 	if p.Samples == 0 {
 		return phrase.Later("cost per month not known yet: the job has not run")
 	}
+
 	var cost phrase.Sentence
 	switch {
 	case !p.Known && p.USD == 0:
@@ -92,5 +98,6 @@ func (p Preview) Sentence() phrase.Sentence {
 	default:
 		cost = phrase.Later("about %s a month", Dollars(p.USD))
 	}
+
 	return phrase.Later("%s (runs a month: %.0f, judged by %d)", cost, p.PerMonth, p.Samples)
 }

@@ -112,12 +112,14 @@ func (p *Prices) Lookup(provider, model string) Price {
 	if err != nil {
 		p.log.Warn("the price file is ignored", "err", err)
 	}
+
 	names := spellings(model)
 	if r, ok := bestRow(slices.Values(own), provider, names); ok {
 		price := r.price()
 		price.Own = true
 		return price
 	}
+
 	if r, ok := bestRow(embeddedRows(), provider, names); ok {
 		if err := r.decode(); err != nil {
 			p.log.Error("the built-in price list is damaged", "model", r.Model, "err", err)
@@ -125,6 +127,7 @@ func (p *Prices) Lookup(provider, model string) Price {
 		}
 		return r.price()
 	}
+
 	return Price{Billing: Unknown}
 }
 
@@ -139,6 +142,7 @@ func bestRow(rows iter.Seq[priceRow], provider string, names []string) (found pr
 			best, found = s, r
 		}
 	}
+
 	return found, best > 0
 }
 
@@ -152,11 +156,13 @@ func embeddedRows() iter.Seq[priceRow] {
 			if !ok {
 				continue
 			}
+
 			r := priceRow{raw: strings.TrimRight(line, ",\n")}
 			r.Model, rest, _ = strings.Cut(rest, `"`)
 			if rest, ok = strings.CutPrefix(rest, `,"provider":"`); ok {
 				r.Provider, _, _ = strings.Cut(rest, `"`)
 			}
+
 			if !yield(r) {
 				return
 			}
@@ -198,6 +204,7 @@ func (r *priceRow) score(names []string) int {
 		if err != nil || !ok {
 			continue
 		}
+
 		letters, inClass := 0, false
 		for _, c := range pattern {
 			switch {
@@ -210,6 +217,7 @@ func (r *priceRow) score(names []string) int {
 				letters++
 			}
 		}
+
 		s := letters<<2 + len(names) - i
 		if !strings.ContainsAny(pattern, "*?[") {
 			s |= 1 << 20
@@ -219,6 +227,7 @@ func (r *priceRow) score(names []string) int {
 		}
 		return s
 	}
+
 	return 0
 }
 
@@ -227,6 +236,7 @@ func (r *priceRow) price() Price {
 	if p.Billing != Priced {
 		return p
 	}
+
 	p.In, p.Out = *r.In, *r.Out
 	p.CacheRead, p.CacheWrite = p.In, p.In
 	if r.CacheRead != nil {
@@ -242,6 +252,7 @@ func (p *Prices) read() ([]priceRow, error) {
 	if p.file == "" {
 		return nil, nil
 	}
+
 	b, err := os.ReadFile(p.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -249,6 +260,7 @@ func (p *Prices) read() ([]priceRow, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f, err := parsePrices(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.file, err)
@@ -264,9 +276,11 @@ func parsePrices(b []byte) (priceFile, error) {
 		f = priceFile{}
 		err = json.Unmarshal(b, &f)
 	}
+
 	if err != nil {
 		return f, err
 	}
+
 	for i := range f.Prices {
 		r := &f.Prices[i]
 		if r.AsOf == "" {
@@ -276,6 +290,7 @@ func parsePrices(b []byte) (priceFile, error) {
 			return f, fmt.Errorf("row %d (%s): %w", i+1, r.Model, err)
 		}
 	}
+
 	return f, nil
 }
 
@@ -284,9 +299,11 @@ func (r *priceRow) check(rates map[string]float64) error {
 	if _, err := path.Match(r.Model, ""); err != nil || r.Model == "" {
 		return errors.New("model must be a name or a pattern")
 	}
+
 	if r.Billing == "" {
 		r.Billing = Priced
 	}
+
 	switch r.Billing {
 	case Free, Subscription:
 		return nil
@@ -294,17 +311,21 @@ func (r *priceRow) check(rates map[string]float64) error {
 	default:
 		return fmt.Errorf("billing %q: want free or subscription, or leave it out", r.Billing)
 	}
+
 	if r.In == nil || r.Out == nil {
 		return errors.New("in and out are needed, per million tokens")
 	}
+
 	for _, v := range []*float64{r.In, r.Out, r.CacheRead, r.CacheWrite} {
 		if v != nil && !(*v >= 0 && *v <= maxPrice) {
 			return fmt.Errorf("a price must be between 0 and %d per million tokens", maxPrice)
 		}
 	}
+
 	if r.Currency = strings.ToUpper(r.Currency); r.Currency == "" {
 		r.Currency = usd
 	}
+
 	if r.rate = 1; r.Currency == usd {
 		return nil
 	}

@@ -35,6 +35,7 @@ func (s Summary) Table(ctx context.Context) string {
 		}
 		rows = append(rows, g.cells(ctx))
 	}
+
 	total := s.Total
 	total.Name = phrase.Of(ctx, "TOTAL")
 	rows = append(rows, total.cells(ctx))
@@ -44,6 +45,7 @@ func (s Summary) Table(ctx context.Context) string {
 			width[i] = max(width[i], markdown.Width(cell))
 		}
 	}
+
 	bars := s.bars()
 	var b strings.Builder
 	for n, r := range rows {
@@ -56,11 +58,13 @@ func (s Summary) Table(ctx context.Context) string {
 				line.WriteString("  " + pad + cell)
 			}
 		}
+
 		if n > 0 && n <= len(bars) {
 			line.WriteString("  " + bars[n-1])
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
+
 	return b.String()
 }
 
@@ -104,10 +108,12 @@ func (s Summary) bars() []string {
 	if s.Total.USD == 0 {
 		weight = func(g Group) float64 { return float64(g.Usage.Prompt + g.Usage.Completion) }
 	}
+
 	top := 0.0
 	for _, g := range s.Groups {
 		top = max(top, weight(g))
 	}
+
 	out := make([]string, len(s.Groups))
 	for i, g := range s.Groups {
 		if w := weight(g); w > 0 {
@@ -126,6 +132,7 @@ func (s Summary) Notes(ctx context.Context, pricesFile string) string {
 		if n > namedFew {
 			names = phrase.Of(ctx, "%s and %d more", names, n-namedFew)
 		}
+
 		names = text.Label(names, 0)
 		if pricesFile == "" {
 			b.WriteString(phrase.Of(ctx, "Price unknown: %s. Calls without a price are missing in the cost.\n", names))
@@ -133,6 +140,7 @@ func (s Summary) Notes(ctx context.Context, pricesFile string) string {
 			b.WriteString(phrase.Of(ctx, "Price unknown: %s. Calls without a price are missing in the cost; prices can be added in %s.\n", names, pricesFile))
 		}
 	}
+
 	if s.Total.Usage.Estimated {
 		b.WriteString(phrase.Of(ctx, "Some token counts are estimates, because the provider gave none.\n"))
 	}
@@ -195,6 +203,7 @@ func (s Spent) line(ctx context.Context, free int64, limit float64) string {
 	if limit > 0 {
 		cost = phrase.Of(ctx, "%s of %s (%s)", cost, Dollars(limit), percent(s.USD/limit))
 	}
+
 	calls := phrase.Count(ctx, s.Calls, "call")
 	if s.Tokens == 0 && free > 0 {
 		return phrase.Of(ctx, "%s, %s, %s tokens, free of charge", cost, calls, shortCount(free))

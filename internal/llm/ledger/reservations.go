@@ -126,10 +126,12 @@ func (r *reservations) look() (changed bool) {
 			r.log.Warn("reservations of other processes cannot be read", "err", err)
 			return changed
 		}
+
 		name := strings.TrimSuffix(f.Name, heldSuffix)
 		if name == r.name {
 			continue
 		}
+
 		o := r.others[name]
 		if o == nil {
 			log, err := r.store.Log(ctx, f.Name)
@@ -140,14 +142,17 @@ func (r *reservations) look() (changed bool) {
 			o = &other{log: log}
 			r.others[name] = o
 		}
+
 		if r.takeOver(ctx, name, o) {
 			r.forgetOther(name)
 			changed = true
 			continue
 		}
+
 		found++
 		changed = o.read(ctx) || changed
 	}
+
 	if found < len(r.others) {
 		changed = r.forgetGone(ctx) || changed
 	}
@@ -164,15 +169,18 @@ func (r *reservations) readBefore(ctx context.Context) (found bool) {
 			r.log.Warn("reservations of other processes cannot be read", "err", err)
 			return found
 		}
+
 		data, _, err := r.store.Doc(ctx, f.Name)
 		var held []holding
 		if err != nil || json.Unmarshal(data, &held) != nil {
 			continue // it went, or was never complete
 		}
+
 		release, err := r.store.Lock(ctx, strings.TrimSuffix(f.Name, heldBefore)+lockSuffix)
 		if err != nil {
 			continue // it lives
 		}
+
 		r.lost = append(r.lost, held...)
 		found = true
 		if err := errors.Join(r.store.Remove(ctx, f.Name), release()); err != nil {
@@ -189,10 +197,12 @@ func (r *reservations) takeOver(ctx context.Context, name string, o *other) bool
 	if err != nil {
 		return false // it lives
 	}
+
 	o.read(ctx) // nothing, if a third process was faster and removed it
 	for _, h := range o.held {
 		r.lost = append(r.lost, h)
 	}
+
 	if err := errors.Join(r.store.Remove(ctx, name+heldSuffix), release()); err != nil {
 		r.log.Warn("a reservation of a process that ended cannot be removed", "err", err)
 	}
@@ -223,6 +233,7 @@ func (o *other) read(ctx context.Context) (changed bool) {
 	if err != nil || change == store.Same {
 		return false
 	}
+
 	from := o.seen.At
 	if change == store.Another { // it started again
 		from = 0
@@ -231,6 +242,7 @@ func (o *other) read(ctx context.Context) (changed bool) {
 	if o.held == nil {
 		o.held = map[int64]holding{}
 	}
+
 	for line, err := range store.Lines(o.log, from, info.Size) {
 		var entry struct {
 			holding
@@ -244,6 +256,7 @@ func (o *other) read(ctx context.Context) (changed bool) {
 			o.held[entry.ID] = entry.holding
 		}
 	}
+
 	if o.seen.Reached(o.log, info) != nil {
 		o.held = nil // it is read again
 	}
@@ -255,6 +268,7 @@ func (r *reservations) sumUp() {
 	r.sum = account{}
 	r.by = map[string]account{}
 	r.talks = map[string]account{}
+
 	for _, o := range r.others {
 		for _, h := range o.held {
 			held := h.account()
@@ -290,6 +304,7 @@ func (r *reservations) write(line any) {
 	if r.store == nil {
 		return
 	}
+
 	ctx := context.Background()
 	data, err := json.Marshal(line)
 	if err == nil {
@@ -299,10 +314,12 @@ func (r *reservations) write(line any) {
 		data = append(data, '\n')
 		err = r.own.Append(ctx, r.size, data, false)
 	}
+
 	if err != nil {
 		r.log.Warn("a reservation cannot be shared with other processes", "err", err)
 		return
 	}
+
 	r.size += int64(len(data))
 
 	if r.size > heldBytes && len(r.mine) == 0 {
@@ -319,15 +336,18 @@ func (r *reservations) open(ctx context.Context) error {
 	if r.release != nil {
 		return nil
 	}
+
 	name := heldName + "/" + rand.Text()
 	release, err := r.store.Lock(ctx, name+lockSuffix)
 	if err != nil {
 		return err
 	}
+
 	log, err := r.store.Log(ctx, name+heldSuffix)
 	if err != nil {
 		return errors.Join(err, release())
 	}
+
 	r.name = name
 	r.release = release
 	r.own = log
@@ -340,10 +360,12 @@ func (r *reservations) close() error {
 	for name := range r.others {
 		r.forgetOther(name)
 	}
+
 	r.others = nil
 	if r.release != nil {
 		err = errors.Join(r.own.Close(), r.store.Remove(context.Background(), r.name+heldSuffix), r.release())
 	}
+
 	r.release = nil
 	r.mine = nil
 	r.size = 0

@@ -12,11 +12,13 @@ func ParseSince(s string, now time.Time) (time.Time, error) {
 	if s == "" || s == "all" {
 		return time.Time{}, nil
 	}
+
 	for _, layout := range []string{"2006-01-02", "2006-01"} {
 		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
 			return t, nil
 		}
 	}
+
 	unit := s[len(s)-1:]
 	n, err := strconv.ParseUint(s[:len(s)-1], 10, 16)
 	y, m, d := now.Date()
@@ -29,5 +31,6 @@ func ParseSince(s string, now time.Time) (time.Time, error) {
 	case unit == "w":
 		return time.Date(y, m, d-7*int(n), 0, 0, 0, 0, now.Location()), nil
 	}
+
 	return time.Time{}, errors.New("want a span of time such as 30d, 12h or 4w, a date such as 2026-01-31, or all")
 }

@@ -23,17 +23,20 @@ type Standing struct {
 func Standings(l *Ledger, session string) (all []Standing, onExceed OnExceed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	now := l.now()
 	l.refresh(now)
 	if onExceed = l.limits.OnExceed; onExceed == "" {
 		onExceed = StopAll
 	}
+
 	all = []Standing{}
 	a := ask{source: "user", session: session, price: Price{Billing: Unknown}}
 	for _, b := range l.bounds(&a, now) {
 		if session == "" && strings.HasPrefix(b.key, "perSession.") {
 			continue
 		}
+
 		s := Standing{
 			Name: b.key, Unit: "tokens", Limit: float64(b.limit), Spent: float64(b.used), Reserved: float64(b.held),
 			Stops: b.stops, Default: b.usual, Resets: b.reset,
@@ -44,8 +47,10 @@ func Standings(l *Ledger, session string) (all []Standing, onExceed OnExceed) {
 			s.Spent = fromNano(b.used)
 			s.Reserved = fromNano(b.held)
 		}
+
 		s.Left = max(0, s.Limit-s.Spent-s.Reserved)
 		all = append(all, s)
 	}
+
 	return all, onExceed
 }

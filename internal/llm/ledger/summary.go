@@ -52,6 +52,7 @@ func tally(g *Group, e *Entry) {
 	if e.Outcome != OutcomeOK {
 		g.Failed++
 	}
+
 	switch {
 	case u.Prompt+u.Completion == 0 && e.USD == 0: // nothing to be paid for
 	case e.Billing == Priced || e.Billing == Reported:
@@ -86,6 +87,7 @@ func (g Group) cost(ctx context.Context) string {
 	if g.Subscription > 0 {
 		parts = append(parts, phrase.Of(ctx, "subscription"))
 	}
+
 	if len(parts) == 0 {
 		if g.Free > 0 {
 			return phrase.Of(ctx, "free")
@@ -112,15 +114,18 @@ func (l *Ledger) Summarize(ctx context.Context, q Query) (Summary, error) {
 	if q.By == "" {
 		q.By = "day"
 	}
+
 	if !slices.Contains(Groups(), q.By) {
 		return Summary{}, fmt.Errorf("cannot group by %q: want %s", q.By, strings.Join(Groups(), ", "))
 	}
+
 	s := Summary{By: q.By, Since: q.Since, Until: q.Until, Groups: []Group{}, Total: Group{Name: "total"}}
 	at := map[string]int{}
 	for e, err := range l.Entries(ctx, q) {
 		if err != nil {
 			return Summary{}, err
 		}
+
 		name := groupName(&e, q.By, l.loc)
 		i, ok := at[name]
 		if !ok {
@@ -128,12 +133,14 @@ func (l *Ledger) Summarize(ctx context.Context, q Query) (Summary, error) {
 			at[name] = i
 			s.Groups = append(s.Groups, Group{Name: name})
 		}
+
 		tally(&s.Groups[i], &e)
 		tally(&s.Total, &e)
 		if model := e.Provider + "/" + e.Model; e.Billing == Unknown && e.Prompt+e.Completion > 0 && !slices.Contains(s.Unpriced, model) {
 			s.Unpriced = append(s.Unpriced, model)
 		}
 	}
+
 	slices.Sort(s.Unpriced)
 	slices.SortStableFunc(s.Groups, func(a, b Group) int {
 		if q.By == "day" || q.By == "month" {
@@ -163,6 +170,7 @@ func groupName(e *Entry, by string, loc *time.Location) string {
 	case "source":
 		name = e.Source
 	}
+
 	return cmp.Or(name, unnamed)
 }
 
@@ -175,6 +183,7 @@ func (l *Ledger) Entries(ctx context.Context, q Query) iter.Seq2[Entry, error] {
 			yield(Entry{}, err)
 			return
 		}
+
 		for _, name := range names {
 			if err := l.scan(ctx, name, q, func(e Entry) bool { return yield(e, nil) }); err != nil {
 				if !errors.Is(err, errStop) {
@@ -194,22 +203,26 @@ func (l *Ledger) scan(ctx context.Context, name string, q Query, yield func(Entr
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, f.Close()) }()
 	info, err := f.Info(ctx)
 	if err != nil {
 		return err
 	}
+
 	session, turn := written(q.Session), written(q.Turn)
 	for line, err := range store.Lines(f, 0, info.Size) {
 		if err == nil {
 			err = ctx.Err()
 		}
+
 		if err != nil {
 			return fmt.Errorf("read the usage log %s: %w", name, err)
 		}
 		if !bytes.Contains(line.Bytes, session) || !bytes.Contains(line.Bytes, turn) {
 			continue // most lines, and decoding one takes much longer
 		}
+
 		var e Entry
 		if len(line.Bytes) == 0 || json.Unmarshal(line.Bytes, &e) != nil || !q.selects(&e) {
 			continue
@@ -218,6 +231,7 @@ func (l *Ledger) scan(ctx context.Context, name string, q Query, yield func(Entr
 			return errStop
 		}
 	}
+
 	return nil
 }
 
@@ -241,20 +255,24 @@ func (l *Ledger) logs(ctx context.Context, q Query) ([]string, error) {
 	if l.store == nil {
 		return nil, nil
 	}
+
 	var out []string
 	for d, err := range l.store.Logs(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
+
 		month := strings.TrimSuffix(d.Name, logSuffix)
 		if _, err := time.Parse(monthLayout, month); err != nil {
 			continue
 		}
+
 		early := !q.Since.IsZero() && month < q.Since.In(l.loc).AddDate(0, 0, -1).Format(monthLayout)
 		late := !q.Until.IsZero() && month > q.Until.In(l.loc).AddDate(0, 0, 1).Format(monthLayout)
 		if !early && !late {
 			out = append(out, d.Name)
 		}
 	}
+
 	return out, nil
 }

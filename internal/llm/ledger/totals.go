@@ -70,11 +70,13 @@ func (t *totals) add(e *Entry, loc *time.Location) {
 	if at.Format(monthLayout) != t.Month {
 		return
 	}
+
 	a := accountOf(e)
 	t.ThisMonth = t.ThisMonth.plus(a)
 	if llm.IsGuest(e.Source) {
 		t.GuestsMonth = t.GuestsMonth.plus(a)
 	}
+
 	if at.Format(dayLayout) >= t.Day { // a later day: the clock was ahead, and the money is gone all the same
 		t.Today = t.Today.plus(a)
 		t.Sources[e.Source] = t.Sources[e.Source].plus(a)
@@ -102,10 +104,12 @@ func (l *Ledger) refresh(now time.Time) {
 		l.sums = l.readTotals()
 		l.saved = l.sums.Offset
 	}
+
 	s := &l.sums
 	if l.store == nil {
 		s.Zone = zone // there is no log to sum up again
 	}
+
 	perSession := l.limits.PerSession != SourceLimits{}
 	switch month, day := at.Format(monthLayout), at.Format(dayLayout); {
 	case s.Version != totalsVersion || s.Zone != zone || s.Month != month || day < s.Day,
@@ -119,6 +123,7 @@ func (l *Ledger) refresh(now time.Time) {
 			l.sums.Sources = old.Sources
 			defer l.checkpoint()
 		}
+
 		l.saved = 0
 	case day > s.Day:
 		s.Day, s.Today = day, account{}
@@ -126,12 +131,15 @@ func (l *Ledger) refresh(now time.Time) {
 		clear(s.Sessions)
 		maps.DeleteFunc(s.Warned, func(mark, _ string) bool { return strings.HasPrefix(mark, "perSession.") })
 	}
+
 	if perSession && s.Sessions == nil {
 		s.Sessions = map[string]account{}
 	}
+
 	if l.store == nil {
 		return
 	}
+
 	if err := l.readOn(at); err != nil {
 		l.log.Warn("the usage log cannot be read", "err", err)
 	}
@@ -144,10 +152,12 @@ func (l *Ledger) readTotals() totals {
 	if l.store == nil {
 		return t
 	}
+
 	b, _, err := l.store.Doc(context.Background(), totalsName)
 	if err != nil || json.Unmarshal(b, &t) != nil || t.Offset < 0 {
 		return totals{}
 	}
+
 	if t.Sources == nil {
 		t.Sources = map[string]account{}
 	}
@@ -163,11 +173,13 @@ func (l *Ledger) openMonth() (store.Log, error) {
 	if l.open != nil && l.month == l.sums.Month {
 		return l.open, nil
 	}
+
 	if l.open != nil {
 		if err := l.open.Close(); err != nil {
 			return nil, err
 		}
 	}
+
 	var err error
 	l.open, err = l.store.Log(context.Background(), l.sums.Month+logSuffix)
 	l.month, l.seen = l.sums.Month, store.Cursor{}
@@ -184,15 +196,18 @@ func (l *Ledger) readOn(at time.Time) error {
 	if err != nil {
 		return err
 	}
+
 	look := l.seen.Inspect
 	if l.seen.ID == "" || l.seen.At != l.sums.Offset {
 		l.seen = store.Cursor{At: l.sums.Offset, Tail: l.sums.Tail}
 		look = l.seen.Resume
 	}
+
 	info, change, err := look(context.Background(), log)
 	if err != nil {
 		return err
 	}
+
 	if change == store.Another {
 		// The disk lost a part of the log, or the log was replaced: what was counted
 		// on this day and in this month stays spent.
@@ -203,12 +218,14 @@ func (l *Ledger) readOn(at time.Time) error {
 			l.checkpoint()
 		}()
 	}
+
 	if info.Size > l.sums.Offset {
 		var g gap
 		for line, err := range store.Lines(log, l.sums.Offset, info.Size) {
 			if err != nil {
 				return err
 			}
+
 			var e Entry
 			if len(line.Bytes) > 0 && json.Unmarshal(line.Bytes, &e) == nil {
 				g.read(&e, len(line.Bytes), e.Time.In(l.loc).Format(dayLayout) < l.sums.Day)
@@ -216,10 +233,13 @@ func (l *Ledger) readOn(at time.Time) error {
 			} else if bytes.IndexByte(line.Bytes, 0) >= 0 {
 				g.lose(len(line.Bytes))
 			}
+
 			l.sums.passed(line.Bytes, line.End())
 		}
+
 		l.countLost(g)
 	}
+
 	l.seen = store.Cursor{ID: info.ID, At: l.sums.Offset, Changed: info.Changed, Tail: l.sums.Tail}
 	return nil
 }
@@ -229,15 +249,18 @@ func (t *totals) keepLarger(o *totals) {
 	if t.Month != o.Month {
 		return
 	}
+
 	t.ThisMonth = t.ThisMonth.larger(o.ThisMonth)
 	t.GuestsMonth = t.GuestsMonth.larger(o.GuestsMonth)
 	if t.Day != o.Day {
 		return
 	}
+
 	t.Today = t.Today.larger(o.Today)
 	for name, a := range o.Sources {
 		t.Sources[name] = t.Sources[name].larger(a)
 	}
+
 	for name, a := range o.Sessions {
 		if t.Sessions != nil {
 			t.Sessions[name] = t.Sessions[name].larger(a)
@@ -261,10 +284,12 @@ func (l *Ledger) checkpoint() {
 	if l.store == nil {
 		return
 	}
+
 	b, err := json.Marshal(l.sums)
 	if err == nil {
 		_, err = l.store.Put(context.Background(), totalsName, append(b, '\n'), store.Any, false)
 	}
+
 	if err != nil {
 		l.log.Warn("the sums of the usage log cannot be saved", "err", err)
 		return
@@ -279,6 +304,7 @@ func (l *Ledger) record(e *Entry) {
 		l.sums.add(e, l.loc)
 		return
 	}
+
 	before := l.sums.Offset
 	if err := l.append(e); err != nil {
 		l.log.Warn("a model call is missing in the usage log", "err", err)
@@ -286,6 +312,7 @@ func (l *Ledger) record(e *Entry) {
 			l.sums.add(e, l.loc) // it was spent all the same
 		}
 	}
+
 	if l.sums.Offset-l.saved >= checkpointBytes {
 		l.checkpoint()
 	}
@@ -298,12 +325,14 @@ func (l *Ledger) append(e *Entry) error {
 	if err != nil {
 		return err
 	}
+
 	at := e.Time.In(l.loc)
 	data := append(slices.Clip(line), '\n')
 	for {
 		if err := l.readOn(at); err != nil {
 			return err
 		}
+
 		err := l.open.Append(context.Background(), l.sums.Offset, data, false)
 		if errors.Is(err, store.ErrMoved) {
 			continue
@@ -311,6 +340,7 @@ func (l *Ledger) append(e *Entry) error {
 		if err != nil {
 			return err
 		}
+
 		l.sums.add(e, l.loc)
 		l.sums.passed(line, l.sums.Offset+int64(len(data)))
 		return nil

@@ -166,12 +166,14 @@ func Cases(tb testing.TB, wire string) []Case {
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	var out []Case
 	for _, f := range files {
 		data, err := caseFiles.ReadFile("testdata/conformance/" + f.Name())
 		if err != nil {
 			tb.Fatal(err)
 		}
+
 		c, err := parseCase(f.Name(), data)
 		if err != nil {
 			tb.Fatalf("%s: %v", f.Name(), err)
@@ -180,6 +182,7 @@ func Cases(tb testing.TB, wire string) []Case {
 			out = append(out, c)
 		}
 	}
+
 	return out
 }
 
@@ -189,10 +192,12 @@ func parseCase(file string, data []byte) (Case, error) {
 	if len(parts) != 3 {
 		return Case{}, fmt.Errorf("the name is not NN-wire-what")
 	}
+
 	n, err := strconv.Atoi(strings.TrimRight(parts[0], "abcdefgh"))
 	if err != nil {
 		return Case{}, err
 	}
+
 	ar := txtar.Parse(data)
 	c := Case{Number: n, Name: name, Wire: parts[1], Title: strings.TrimSpace(string(ar.Comment))}
 	step := Exchange{}
@@ -215,6 +220,7 @@ func parseCase(file string, data []byte) (Case, error) {
 			return c, fmt.Errorf("section %s: %w", f.Name, err)
 		}
 	}
+
 	if len(c.Steps) == 0 || c.Title == "" {
 		return c, fmt.Errorf("no title or no want")
 	}
@@ -274,15 +280,18 @@ func parseAnswer(raw string) (Answer, error) {
 			}
 			a.Header.Set(key, expand(rest))
 		}
+
 		if err != nil {
 			return a, err
 		}
 	}
+
 	if t := a.Header.Get("Content-Type"); t != "" {
 		a.ContentType = t
 	} else if a.ContentType == "" && (strings.HasPrefix(body, "data:") || strings.HasPrefix(body, "event:") || strings.HasPrefix(body, ":")) {
 		a.ContentType = "text/event-stream"
 	}
+
 	a.Body = body
 	if pause > 0 {
 		a.Handler = slowly(a, pause)
@@ -302,6 +311,7 @@ func unquote(body string) (string, error) {
 		}
 		out.WriteString(s)
 	}
+
 	return out.String(), nil
 }
 
@@ -312,6 +322,7 @@ func slowly(a Answer, pause time.Duration) http.HandlerFunc {
 		w.WriteHeader(http.StatusOK)
 		tick := time.NewTicker(pause)
 		defer tick.Stop()
+
 		for line := range strings.Lines(a.Body) {
 			select {
 			case <-tick.C:

@@ -39,6 +39,7 @@ func Run(t *testing.T, newModel func(t *testing.T, s *Server) llm.Model, q Quirk
 	if q.Model == "" {
 		q.Model = "test-model"
 	}
+
 	c := suite{newModel: newModel, q: q}
 	for _, sub := range []struct {
 		name string
@@ -109,10 +110,12 @@ func Watch(ctx context.Context, tb testing.TB, m llm.Model, req llm.Request) Wat
 		if ended {
 			tb.Errorf("event after the end: %+v, %v", ev, err)
 		}
+
 		if err != nil {
 			w.Err, ended = err, true
 			continue
 		}
+
 		switch ev.Kind {
 		case llm.TextDelta:
 			w.Text += ev.Text
@@ -127,6 +130,7 @@ func Watch(ctx context.Context, tb testing.TB, m llm.Model, req llm.Request) Wat
 				tb.Errorf("the request did not ask for %+v", ev)
 			}
 			w.write(tb, ev)
+
 		case llm.HostedTool:
 			w.Hosted = append(w.Hosted, *ev.Tool)
 		case llm.Waiting:
@@ -136,6 +140,7 @@ func Watch(ctx context.Context, tb testing.TB, m llm.Model, req llm.Request) Wat
 			tb.Errorf("unknown event %+v", ev)
 		}
 	}
+
 	if !ended {
 		tb.Error("the stream ended without Done or error")
 	}
@@ -227,6 +232,7 @@ func (c suite) toolCalls(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%s %s %s", tc.ID, tc.Name, args))
 	}
+
 	if d := cmp.Diff(want, got); d != "" || r.Finish != llm.FinishToolCalls || r.Message.Content.Text != "looking" {
 		t.Errorf("finish %s, text %q, calls differ: %s", r.Finish, r.Message.Content.Text, d)
 	}
@@ -304,9 +310,11 @@ func (c suite) toolLoop(t *testing.T) {
 		r := c.must(t, m, c.request(msgs...))
 		msgs = append(msgs, r.Message, llm.Message{Role: llm.ToolRole, ToolCallID: r.Message.ToolCalls[0].ID, Name: "look", Content: llm.Text("nothing here")})
 	}
+
 	if n := s.Connections(); n != 1 {
 		t.Errorf("%d connections for sequential requests, want 1", n)
 	}
+
 	reqs := s.Requests()
 	for i := 1; i < len(reqs); i++ {
 		a, b := reqs[i-1].Body, reqs[i].Body
@@ -443,12 +451,14 @@ func (c suite) cancel(t *testing.T) {
 		}
 		last = err
 	}
+
 	if !errors.Is(last, context.Canceled) {
 		t.Errorf("error = %v, want canceled", last)
 	}
 	if e := (*llm.Error)(nil); errors.As(last, &e) {
 		t.Errorf("cancellation became an *llm.Error: %v", e)
 	}
+
 	s.AwaitGone(1)
 	if n := len(s.Requests()); n != 1 {
 		t.Errorf("%d requests, want 1", n)
@@ -474,12 +484,15 @@ func (c suite) silence(t *testing.T) {
 		if e := (*llm.Error)(nil); !errors.As(w.Err, &e) || e.Kind != llm.Timeout || e.Provider == "" {
 			t.Errorf("error = %v, want timeout", w.Err)
 		}
+
 		if w.Text == "" && silence < 10*time.Second {
 			continue
 		}
+
 		if w.Text != "begin" {
 			t.Errorf("text = %q before the silence", w.Text)
 		}
+
 		s.AwaitGone(1)
 		return
 	}
@@ -492,6 +505,7 @@ func (c suite) concurrent(t *testing.T) {
 	for range n {
 		s.Say(StreamReply{Text: []string{"a", "b", "c"}})
 	}
+
 	got := make(chan string, n)
 	for range n {
 		go func() {
@@ -503,6 +517,7 @@ func (c suite) concurrent(t *testing.T) {
 			got <- r.Message.Content.Text
 		}()
 	}
+
 	for range n {
 		if text := <-got; text != "abc" {
 			t.Errorf("text = %q, want abc", text)

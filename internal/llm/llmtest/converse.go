@@ -23,10 +23,12 @@ func ConverseFrames(lines string) string {
 		if !ok {
 			continue
 		}
+
 		kind, key := "event", ":event-type"
 		if strings.HasSuffix(name, "Exception") {
 			kind, key = "exception", ":exception-type"
 		}
+
 		var h []byte
 		for _, kv := range [][2]string{{":message-type", kind}, {key, name}, {":content-type", "application/json"}} {
 			h = append(h, byte(len(kv[0]))) //nolint:gosec // a short name
@@ -35,12 +37,14 @@ func ConverseFrames(lines string) string {
 			h = binary.BigEndian.AppendUint16(h, uint16(len(kv[1]))) //nolint:gosec // a short value
 			h = append(h, kv[1]...)
 		}
+
 		f := binary.BigEndian.AppendUint32(nil, uint32(12+len(h)+len(payload)+4)) //nolint:gosec // a line of a test
 		f = binary.BigEndian.AppendUint32(f, uint32(len(h)))                      //nolint:gosec // as above
 		f = binary.BigEndian.AppendUint32(f, crc32.ChecksumIEEE(f))
 		f = append(append(f, h...), payload...)
 		out = append(out, binary.BigEndian.AppendUint32(f, crc32.ChecksumIEEE(f))...)
 	}
+
 	return string(out)
 }
 
@@ -49,6 +53,7 @@ func checkConverse(h http.Header, body []byte) error {
 	if a := h.Get("Authorization"); !strings.HasPrefix(a, "Bearer ") && !strings.HasPrefix(a, "AWS4-HMAC-SHA256 ") {
 		return errors.New("neither a bearer token nor a signature")
 	}
+
 	o, err := decodeObject(body)
 	if err != nil {
 		return err
@@ -57,6 +62,7 @@ func checkConverse(h http.Header, body []byte) error {
 		requestMetadata promptVariables additionalModelResponseFieldPaths serviceTier outputConfig`); err != nil {
 		return err
 	}
+
 	msgs, err := o.objects("messages")
 	if err != nil {
 		return err
@@ -64,6 +70,7 @@ func checkConverse(h http.Header, body []byte) error {
 	if len(msgs) == 0 {
 		return errors.New("messages is empty")
 	}
+
 	used, err := checkConverseTurns(msgs)
 	if err != nil {
 		return err
@@ -79,15 +86,18 @@ func checkConverseTools(o object, used bool) error {
 		}
 		return nil
 	}
+
 	tools, err := object(cfg).objects("tools")
 	if err != nil {
 		return err
 	}
+
 	n := 0
 	for i, t := range tools {
 		if t["cachePoint"] != nil {
 			continue
 		}
+
 		n++
 		spec, _ := t["toolSpec"].(map[string]any)
 		schema, _ := spec["inputSchema"].(map[string]any)
@@ -95,6 +105,7 @@ func checkConverseTools(o object, used bool) error {
 			return fmt.Errorf("tools[%d] is malformed", i)
 		}
 	}
+
 	if n == 0 {
 		return errors.New("tools is empty")
 	}
@@ -109,10 +120,12 @@ func checkConverseTurns(msgs []object) (used bool, err error) {
 		if err := m.only("role content"); err != nil || m.text("role") != want {
 			return used, fmt.Errorf("messages[%d] is from %q, want %q (%w)", i, m.text("role"), want, err)
 		}
+
 		blocks, err := m.objects("content")
 		if err != nil || len(blocks) == 0 {
 			return used, fmt.Errorf("messages[%d]: no content (%w)", i, err)
 		}
+
 		for j, b := range blocks {
 			if b["cachePoint"] != nil {
 				points++
@@ -123,10 +136,12 @@ func checkConverseTurns(msgs []object) (used bool, err error) {
 			}
 			used = used || u
 		}
+
 		if id := unanswered(open); want == "user" && id != "" {
 			return used, fmt.Errorf("messages[%d]: toolUse %q has no result", i, id)
 		}
 	}
+
 	if len(msgs)%2 == 0 {
 		return used, errors.New("the last turn is not the user's")
 	}
@@ -140,6 +155,7 @@ func checkConverseBlock(b object, role string, open, seen map[string]bool) (used
 	if len(b) != 1 {
 		return false, fmt.Errorf("a block has exactly one kind: %v", b)
 	}
+
 	inner := func(key string) object {
 		m, _ := b[key].(map[string]any)
 		return m
@@ -154,6 +170,7 @@ func checkConverseBlock(b object, role string, open, seen map[string]bool) (used
 		if role != "user" || object(src).text("bytes") == "" || inner("image").text("format") == "" {
 			return false, errors.New("malformed image")
 		}
+
 	case b["toolUse"] != nil:
 		u := inner("toolUse")
 		id := u.text("toolUseId")
@@ -162,6 +179,7 @@ func checkConverseBlock(b object, role string, open, seen map[string]bool) (used
 		}
 		seen[id], open[id] = true, true
 		return true, nil
+
 	case b["toolResult"] != nil:
 		r := inner("toolResult")
 		content, err := r.objects("content")
@@ -170,6 +188,7 @@ func checkConverseBlock(b object, role string, open, seen map[string]bool) (used
 		}
 		open[r.text("toolUseId")] = false
 		return true, nil
+
 	case b["reasoningContent"] != nil:
 		if role != "assistant" {
 			return false, errors.New("reasoning from the user")
@@ -178,5 +197,6 @@ func checkConverseBlock(b object, role string, open, seen map[string]bool) (used
 	default:
 		return false, fmt.Errorf("unknown block %v", json.RawMessage(js(b)))
 	}
+
 	return false, nil
 }

@@ -29,6 +29,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_ = r.Body.Close()
 	}
+
 	body := c.chat
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/messages"):
@@ -69,6 +70,7 @@ func consume(tb testing.TB, m llm.Model) int {
 			n = len(ev.Response.Message.Content.Text) + len(ev.Response.Message.ToolCalls[0].Arguments)
 		}
 	}
+
 	return n
 }
 
@@ -87,11 +89,13 @@ func StreamCost(t *testing.T, newModel func(tb testing.TB, c *http.Client) llm.M
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc, size
 	}
+
 	small, size := spent(pieces)
 	large, twice := spent(2 * pieces)
 	if twice < 2*size-100 || size < 4*pieces {
 		t.Fatalf("answers of %d and %d bytes for %d and %d pieces", size, twice, pieces, 2*pieces)
 	}
+
 	t.Logf("%d bytes allocated per piece", large/(2*pieces))
 	if large > small*23/10 {
 		t.Errorf("%d pieces allocate %d bytes, twice as many %d", pieces, small, large)
@@ -110,6 +114,7 @@ func BenchStream(b *testing.B, newModel func(tb testing.TB, c *http.Client) llm.
 	for b.Loop() {
 		consume(b, m)
 	}
+
 	b.StopTimer()
 	runtime.ReadMemStats(&after)
 	total := float64(b.N) * pieces

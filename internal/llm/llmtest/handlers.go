@@ -34,6 +34,7 @@ func NewHandlers(t *testing.T, check func(r *http.Request, body []byte) error, r
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+
 		s.mu.Lock()
 		s.Bodies = append(s.Bodies, string(body))
 		s.Paths = append(s.Paths, r.RequestURI)
@@ -42,14 +43,17 @@ func NewHandlers(t *testing.T, check func(r *http.Request, body []byte) error, r
 		if len(s.replies) > 0 {
 			reply, s.replies = s.replies[0], s.replies[1:]
 		}
+
 		s.mu.Unlock()
 		if reply == nil {
 			t.Error("one request too many")
 			http.Error(w, "no reply left", http.StatusTeapot)
 			return
 		}
+
 		reply(w, r)
 	}))
+
 	s.Config.ConnState = func(_ net.Conn, st http.ConnState) {
 		if st == http.StateNew {
 			s.mu.Lock()
@@ -57,6 +61,7 @@ func NewHandlers(t *testing.T, check func(r *http.Request, body []byte) error, r
 			s.mu.Unlock()
 		}
 	}
+
 	s.Start()
 	t.Cleanup(s.Close)
 	return s

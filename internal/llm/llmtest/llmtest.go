@@ -19,18 +19,21 @@ func CheckLegal(req llm.Request) error {
 	if len(req.Messages) == 0 {
 		return fmt.Errorf("no messages")
 	}
+
 	open := map[string]bool{} // calls of the last assistant message; true = unanswered
 	for i, m := range req.Messages {
 		prev := llm.Role("")
 		if i > 0 {
 			prev = req.Messages[i-1].Role
 		}
+
 		if m.Role != llm.ToolRole {
 			if id := unanswered(open); id != "" {
 				return fmt.Errorf("message %d (%s): call %q has no result yet", i, m.Role, id)
 			}
 			clear(open)
 		}
+
 		var err error
 		switch m.Role {
 		case llm.User:
@@ -42,10 +45,12 @@ func CheckLegal(req llm.Request) error {
 		default:
 			err = fmt.Errorf("role %q does not belong into Messages", m.Role)
 		}
+
 		if err != nil {
 			return fmt.Errorf("message %d (%s): %w", i, m.Role, err)
 		}
 	}
+
 	if id := unanswered(open); id != "" {
 		return fmt.Errorf("call %q has no result", id)
 	}
@@ -76,6 +81,7 @@ func checkAssistant(m llm.Message, prev llm.Role, open map[string]bool) error {
 	case len(m.ToolCalls) == 0 && m.Content.Blank():
 		return fmt.Errorf("neither text nor calls")
 	}
+
 	for _, c := range m.ToolCalls {
 		if c.ID == "" || c.Name == "" {
 			return fmt.Errorf("a call without id or name: %+v", c)
@@ -85,6 +91,7 @@ func checkAssistant(m llm.Message, prev llm.Role, open map[string]bool) error {
 		}
 		open[c.ID] = true
 	}
+
 	return nil
 }
 
@@ -117,10 +124,12 @@ func checkTools(req llm.Request) error {
 		}
 		seen[t.Name] = true
 	}
+
 	switch req.ToolChoice {
 	case "", "auto", "none", "required":
 		return nil
 	}
+
 	if !seen[req.ToolChoice] {
 		return fmt.Errorf("tool choice %q is not a tool of the request", req.ToolChoice)
 	}

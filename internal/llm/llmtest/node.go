@@ -19,11 +19,13 @@ func NodeFolder(t *testing.T, source, script string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed", tool)
 		}
 	}
+
 	_, missing := os.Stat(filepath.Join(dir, "node_modules", "openai"))
 	if missing != nil && os.Getenv("NANOBOT_SDK") == "" && os.Getenv("CI") == "" {
 		t.Skipf("the packages for %s are not installed; set NANOBOT_SDK=1 to install them", script)
@@ -31,6 +33,7 @@ func NodeFolder(t *testing.T, source, script string) string {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, name := range []string{"package.json", "package-lock.json", script} {
 		data, err := os.ReadFile(filepath.Join(source, name))
 		if err != nil {
@@ -40,9 +43,11 @@ func NodeFolder(t *testing.T, source, script string) string {
 			t.Fatal(err)
 		}
 	}
+
 	if missing == nil {
 		return dir
 	}
+
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund", "--fetch-timeout=10000", "--fetch-retries=0")

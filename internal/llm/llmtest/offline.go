@@ -43,6 +43,7 @@ func (o offline) RoundTrip(r *http.Request) (*http.Response, error) {
 		o.s.answers = o.s.answers[1:]
 		o.s.requests = append(o.s.requests, Recorded{Path: r.URL.Path})
 	}
+
 	o.s.mu.Unlock()
 	if refused {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: syscall.ECONNREFUSED.Error(), Name: r.URL.Host, UnwrapErr: syscall.ECONNREFUSED}}
@@ -50,11 +51,13 @@ func (o offline) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
+
 	body := []byte{}
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
 		_ = r.Body.Close()
 	}
+
 	ctx, leave := context.WithCancel(r.Context())
 	in := r.Clone(ctx)
 	in.Body = io.NopCloser(bytes.NewReader(body))
@@ -72,6 +75,7 @@ func (o offline) RoundTrip(r *http.Request) (*http.Response, error) {
 		}()
 		o.s.dispatch(w, in)
 	}()
+
 	select {
 	case <-w.began:
 	case <-r.Context().Done():

@@ -14,22 +14,26 @@ func parseSent(wire string, body []byte) ([]llm.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	switch wire {
 	case "chat":
 		return parseChat(o)
 	case "resp":
 		return parseItems(o)
 	}
+
 	turns, err := o.objects("messages")
 	if err != nil {
 		return nil, err
 	}
+
 	var out []llm.Message
 	for _, t := range turns {
 		blocks, err := t.objects("content")
 		if err != nil {
 			return nil, err
 		}
+
 		m := llm.Message{Role: llm.Role(t.text("role")), Content: llm.Content{Blocks: []llm.Block{}}}
 		var results []llm.Message
 		for _, b := range blocks {
@@ -40,9 +44,11 @@ func parseSent(wire string, body []byte) ([]llm.Message, error) {
 				return nil, err
 			}
 		}
+
 		out = append(out, results...)
 		out = append(out, m)
 	}
+
 	return out, nil
 }
 
@@ -51,6 +57,7 @@ func parseChat(o object) ([]llm.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var out []llm.Message
 	for _, item := range list {
 		var m llm.Message
@@ -60,10 +67,12 @@ func parseChat(o object) ([]llm.Message, error) {
 		if err := json.Unmarshal([]byte(js(item)), &m); err != nil {
 			return nil, err
 		}
+
 		if m.Role != llm.System {
 			out = append(out, m)
 		}
 	}
+
 	return out, nil
 }
 
@@ -90,7 +99,9 @@ func addBlock(b object, m *llm.Message, results *[]llm.Message) error {
 				r.Content.Blocks = append(r.Content.Blocks, imageOrText(p))
 			}
 		}
+
 		*results = append(*results, r)
+
 	case "":
 	default:
 		return fmt.Errorf("unknown block %q", kind)
@@ -134,6 +145,7 @@ func fromConverse(b object) object {
 			content = append(content, map[string]any(fromConverse(p)))
 		}
 		return object{"type": "tool_result", "tool_use_id": r["toolUseId"], "is_error": r["status"] == "error", "content": content}
+
 	case b["reasoningContent"] != nil:
 		r := inner("reasoningContent")
 		if t, ok := r["reasoningText"].(map[string]any); ok {
@@ -141,6 +153,7 @@ func fromConverse(b object) object {
 		}
 		return object{"type": "redacted_thinking", "data": r["redactedContent"]}
 	}
+
 	return object{}
 }
 
@@ -150,6 +163,7 @@ func parseItems(o object) ([]llm.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var out []llm.Message
 	for _, it := range items {
 		switch kind := it.text("type"); kind {
@@ -163,6 +177,7 @@ func parseItems(o object) ([]llm.Message, error) {
 				return nil, err
 			}
 			out = append(out, m)
+
 		case "reasoning":
 			out = append(out, llm.Message{Role: llm.Assistant, Thinking: []json.RawMessage{json.RawMessage(js(it))}})
 		case "", "message":
@@ -173,10 +188,12 @@ func parseItems(o object) ([]llm.Message, error) {
 			if m.Role != "developer" {
 				out = append(out, m)
 			}
+
 		default:
 			return nil, fmt.Errorf("unknown item %q", kind)
 		}
 	}
+
 	return out, nil
 }
 
@@ -190,5 +207,6 @@ func itemContent(it object, key string) (llm.Content, error) {
 		}
 		c.Blocks = append(c.Blocks, llm.Block{Type: "text", Text: p.text("text")})
 	}
+
 	return c, err
 }

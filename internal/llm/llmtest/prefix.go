@@ -52,6 +52,7 @@ func cachedPrefix(tb testing.TB, newModel func(tb testing.TB, c *http.Client) ll
 			Schema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`),
 		})
 	}
+
 	ask := func() {
 		if _, err := llm.Collect(tb.Context(), m, req); err != nil {
 			tb.Fatal(err)
@@ -67,6 +68,7 @@ func cachedPrefix(tb testing.TB, newModel func(tb testing.TB, c *http.Client) ll
 		ask()
 		req.Messages = append(req.Messages, llm.Message{Role: llm.Assistant, Origin: "fake", Content: llm.Text(fmt.Sprintf("Answer %d.", turn))})
 	}
+
 	lowest = 1
 	for i := 1; i < len(rec.list); i++ {
 		a, b := rec.list[i-1], rec.list[i]
@@ -78,6 +80,7 @@ func cachedPrefix(tb testing.TB, newModel func(tb testing.TB, c *http.Client) ll
 		lowest = min(lowest, share)
 		mean += share / float64(len(rec.list)-1)
 	}
+
 	return lowest, mean
 }
 

@@ -28,6 +28,7 @@ func Conformance(t *testing.T, wire string, newModel func(t *testing.T, s *Serve
 	if len(cases) == 0 {
 		t.Fatalf("no cases for %q", wire)
 	}
+
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
@@ -51,11 +52,13 @@ func (c Case) play(t *testing.T, newModel func(t *testing.T, s *Server, o Setup)
 			}
 			s.Add(a)
 		}
+
 		req = step.Request.apply(t, req, last)
 		r := step.Request.ask(t, m, req)
 		step.Want.check(t, r, s)
 		last = r.Response
 	}
+
 	if n := s.Left(); n > 0 {
 		t.Errorf("%d answers were not asked for", n)
 	}
@@ -87,12 +90,15 @@ func (s Setup) decorate(t *testing.T, m llm.Model) llm.Model {
 					}}, nil)
 				}
 			})
+
 			breakers := chain.NewBreakers(chain.BreakersOptions{})
 			m = chain.Fallback([]chain.Link{{Model: m, Name: "first", Breaker: breakers.At("first")}, {Model: second, Name: "second"}}, chain.FallbackOptions{})
+
 		default:
 			t.Fatalf("unknown decorator %q", name)
 		}
 	}
+
 	return m
 }
 
@@ -110,12 +116,14 @@ func (a Ask) apply(t *testing.T, req llm.Request, last *llm.Response) llm.Reques
 	if a.Messages != nil {
 		req.Messages = a.Messages
 	}
+
 	if a.Continue != nil {
 		if last == nil {
 			t.Fatal("nothing to continue")
 		}
 		req.Messages = append(append(req.Messages[:len(req.Messages):len(req.Messages)], stored(t, last.Message)), a.Continue...)
 	}
+
 	if a.Tools != nil {
 		req.Tools = toolDefs(a.Tools)
 	}
@@ -125,6 +133,7 @@ func (a Ask) apply(t *testing.T, req llm.Request, last *llm.Response) llm.Reques
 	if a.MaxTokens != 0 {
 		req.MaxTokens = a.MaxTokens
 	}
+
 	req.System = a.System
 	req.ToolChoice = a.ToolChoice
 	req.Effort = a.Effort
@@ -139,6 +148,7 @@ func stored(t *testing.T, m llm.Message) llm.Message {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var back llm.Message
 	if err := json.Unmarshal(line, &back); err != nil {
 		t.Fatal(err)
@@ -161,6 +171,7 @@ func (a Ask) ask(t *testing.T, m llm.Model, req llm.Request) result {
 	if d, _ := time.ParseDuration(a.After); d > 0 {
 		<-time.After(d)
 	}
+
 	var r result
 	watched := llm.ModelFunc(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 		return func(yield func(llm.Event, error) bool) {
@@ -171,12 +182,14 @@ func (a Ask) ask(t *testing.T, m llm.Model, req llm.Request) result {
 				if a.Cancel && ev.Kind == llm.TextDelta {
 					cancel()
 				}
+
 				if !yield(ev, err) {
 					return
 				}
 			}
 		}
 	})
+
 	r.Watched = Watch(ctx, t, watched, req)
 	return r
 }
@@ -196,6 +209,7 @@ func (w Want) check(tb testing.TB, r result, s *Server) {
 	if w.Text != nil && r.Text != *w.Text {
 		tb.Errorf("text %.200q, want %.200q", r.Text, *w.Text)
 	}
+
 	if w.Error != nil {
 		w.Error.check(tb, r.Err)
 	} else if r.Err != nil {
@@ -203,9 +217,11 @@ func (w Want) check(tb testing.TB, r result, s *Server) {
 	} else if r.Response != nil {
 		w.response(tb, r)
 	}
+
 	if w.Events != "" && r.events != w.Events {
 		tb.Errorf("events %s, want %s", r.events, w.Events)
 	}
+
 	if len(w.Waits) > 0 {
 		if len(w.Waits) != len(r.waits) {
 			tb.Errorf("waiting %q, want %q", r.waits, w.Waits)
@@ -216,6 +232,7 @@ func (w Want) check(tb testing.TB, r result, s *Server) {
 			}
 		}
 	}
+
 	w.requests(tb, s)
 }
 
@@ -234,6 +251,7 @@ func (w Want) response(tb testing.TB, r result) {
 			tb.Errorf("reasoning deltas %q, want %q", r.Reasoning, *w.Reasoning)
 		}
 	}
+
 	if w.Finish != "" && r.Response.Finish != w.Finish {
 		tb.Errorf("finish %s, want %s", r.Response.Finish, w.Finish)
 	}
@@ -254,12 +272,14 @@ func checkCalls(tb testing.TB, got []llm.ToolCall, want []WantCall) {
 		tb.Errorf("%d calls %+v, want %d", len(got), got, len(want))
 		return
 	}
+
 	ids := map[string]bool{}
 	for i, c := range got {
 		w := want[i]
 		if ids[c.ID] {
 			tb.Errorf("call %d: id %q is used twice", i, c.ID)
 		}
+
 		ids[c.ID] = true
 		if w.ID == "?" && len(c.ID) == 9 {
 			w.ID = c.ID
@@ -267,6 +287,7 @@ func checkCalls(tb testing.TB, got []llm.ToolCall, want []WantCall) {
 		if w.ID != "" && c.ID != w.ID || c.Name != w.Name {
 			tb.Errorf("call %d is %q %q, want %q %q", i, c.ID, c.Name, w.ID, w.Name)
 		}
+
 		args, err := wire.ParseArguments(c.Arguments)
 		reason := map[bool]string{errors.Is(err, wire.ErrArgumentsCut): "cut", errors.Is(err, wire.ErrArgumentsShape): "shape"}[true]
 		if reason != w.Error || (err != nil) != (w.Error != "") {
@@ -278,6 +299,7 @@ func checkCalls(tb testing.TB, got []llm.ToolCall, want []WantCall) {
 		if w.Raw != "" && c.Arguments != w.Raw {
 			tb.Errorf("call %d: raw arguments %q, want %q", i, c.Arguments, w.Raw)
 		}
+
 		for k, v := range w.Extra {
 			if !sameJSON(c.Extra[k], v) {
 				tb.Errorf("call %d: extra %s = %s, want %s", i, k, c.Extra[k], v)
@@ -302,11 +324,13 @@ func (w WantError) check(tb testing.TB, err error) {
 		}
 		return
 	}
+
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok {
 		tb.Errorf("error %v, want kind %s", err, w.Kind)
 		return
 	}
+
 	if e.Kind != w.Kind || w.Status != 0 && e.Status != w.Status || w.Code != "" && e.Code != w.Code || w.Limit != 0 && e.ContextLimit != w.Limit {
 		tb.Errorf("error %+v, want %+v", e, w)
 	}
@@ -319,11 +343,13 @@ func (w WantError) check(tb testing.TB, err error) {
 	if w.RetryAfter != "" && e.RetryAfter.String() != w.RetryAfter {
 		tb.Errorf("retry after %s, want %s", e.RetryAfter, w.RetryAfter)
 	}
+
 	for _, part := range w.Says {
 		if !strings.Contains(e.Error(), part) {
 			tb.Errorf("error %q does not say %q", e, part)
 		}
 	}
+
 	for _, part := range w.Hides {
 		if strings.Contains(e.Error(), part) {
 			tb.Errorf("error %q shows %q", e, part)
@@ -338,6 +364,7 @@ func (w Want) requests(tb testing.TB, s *Server) {
 	if w.Requests != nil && len(reqs) != *w.Requests {
 		tb.Errorf("%d requests, want %d", len(reqs), *w.Requests)
 	}
+
 	if w.At != nil {
 		var got []string
 		for _, d := range s.Times() {
@@ -347,6 +374,7 @@ func (w Want) requests(tb testing.TB, s *Server) {
 			tb.Errorf("times of requests differ (-want +got): %s", d)
 		}
 	}
+
 	if w.Paths != nil {
 		var got []string
 		for _, r := range reqs {
@@ -356,20 +384,24 @@ func (w Want) requests(tb testing.TB, s *Server) {
 			tb.Errorf("paths differ (-want +got): %s", d)
 		}
 	}
+
 	if len(reqs) == 0 {
 		return
 	}
+
 	newest := reqs[len(reqs)-1]
 	for _, part := range w.Sent {
 		if !strings.Contains(string(newest.Body), part) {
 			tb.Errorf("no %s in the request %s", part, newest.Body)
 		}
 	}
+
 	for _, part := range w.NotSent {
 		if strings.Contains(string(newest.Body), part) {
 			tb.Errorf("%s in the request %s", part, newest.Body)
 		}
 	}
+
 	for k, v := range w.Header {
 		if got := newest.Header.Get(k); got != v {
 			tb.Errorf("header %s = %q, want %q", k, got, v)
@@ -384,6 +416,7 @@ func (c Case) Serve(tb testing.TB) *Server {
 	s := NewServer(tb)
 	s.Lenient = true
 	SpeakResponses(s)
+
 	for _, raw := range c.Steps[0].Answers {
 		a, err := parseAnswer(raw)
 		if err != nil {
@@ -391,5 +424,6 @@ func (c Case) Serve(tb testing.TB) *Server {
 		}
 		s.Add(a)
 	}
+
 	return s
 }

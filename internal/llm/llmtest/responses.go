@@ -24,6 +24,7 @@ func SpeakResponses(s *Server) {
 		}
 		s.serve(w, r)
 	}))
+
 	front.Config.ConnState = func(_ net.Conn, st http.ConnState) {
 		if st == http.StateNew {
 			s.mu.Lock()
@@ -31,6 +32,7 @@ func SpeakResponses(s *Server) {
 			s.mu.Unlock()
 		}
 	}
+
 	front.Start()
 	s.t.Cleanup(front.Close)
 	s.http = front
@@ -44,6 +46,7 @@ func (s *Server) serveResponses(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		rec.Error = err.Error()
 	}
+
 	s.mu.Lock()
 	s.requests = append(s.requests, rec)
 	n := len(s.requests)
@@ -52,6 +55,7 @@ func (s *Server) serveResponses(w http.ResponseWriter, r *http.Request) {
 	if found && err == nil {
 		a, s.answers = s.answers[0], s.answers[1:]
 	}
+
 	s.mu.Unlock()
 	switch {
 	case err != nil:
@@ -63,6 +67,7 @@ func (s *Server) serveResponses(w http.ResponseWriter, r *http.Request) {
 		s.t.Errorf("request %d: the server has no more answers", n)
 		a = Answer{Status: http.StatusTeapot, Body: `{"error":{"message":"no more answers"}}`}
 	}
+
 	if a.Reply != nil {
 		a.ContentType, a.Body = "text/event-stream", a.Reply.responses()
 		if a.Reply.Cut || a.Reply.Hold != nil {
@@ -70,6 +75,7 @@ func (s *Server) serveResponses(w http.ResponseWriter, r *http.Request) {
 		}
 		a.Reply = nil
 	}
+
 	if !s.play(w, r, a, false) {
 		s.mu.Lock()
 		s.gone++
@@ -103,20 +109,24 @@ func (r *StreamReply) responses() string {
 		event("response.reasoning_summary_text.done", `"item_id":"rs_1","output_index":%d,"summary_index":0,"text":%s`, place, all)
 		finish(fmt.Sprintf(`{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":%s}],"encrypted_content":"c2VjcmV0"}`, all))
 	}
+
 	if len(r.Text) > 0 {
 		event("response.output_item.added", `"output_index":%d,"item":{"type":"message","id":"msg_1","role":"assistant","content":[]}`, place)
 		for _, p := range r.Text {
 			event("response.output_text.delta", `"item_id":"msg_1","output_index":%d,"content_index":0,"delta":%s`, place, js(p))
 		}
 	}
+
 	if r.Fail == "" && (r.Cut || r.Hold != nil) {
 		return out.String()
 	}
+
 	if len(r.Text) > 0 {
 		all := js(strings.Join(r.Text, ""))
 		event("response.output_text.done", `"item_id":"msg_1","output_index":%d,"content_index":0,"text":%s`, place, all)
 		finish(fmt.Sprintf(`{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":%s,"annotations":[]}]}`, all))
 	}
+
 	for _, c := range r.Calls {
 		call, id, _ := strings.Cut(c.ID, "|")
 		item := func(args string) string {
@@ -125,24 +135,29 @@ func (r *StreamReply) responses() string {
 			}
 			return fmt.Sprintf(`{"type":"function_call","id":%s,"call_id":%s,"name":%s,"arguments":%s}`, js(id), js(call), js(c.Name), js(args))
 		}
+
 		event("response.output_item.added", `"output_index":%d,"item":%s`, place, item(""))
 		for _, p := range c.Args {
 			event("response.function_call_arguments.delta", `"item_id":%s,"output_index":%d,"delta":%s`, js(id), place, js(p))
 		}
+
 		all := strings.Join(c.Args, "")
 		event("response.function_call_arguments.done", `"item_id":%s,"output_index":%d,"arguments":%s`, js(id), place, js(all))
 		finish(item(all))
 	}
+
 	if r.Fail != "" {
 		event("error", `"code":%s,"message":"something broke","param":null`, js(r.Fail))
 		return out.String()
 	}
+
 	u := r.Usage
 	usage := "null"
 	if u != (llm.Usage{}) {
 		usage = fmt.Sprintf(`{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d},"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":%d},"total_tokens":%d}`,
 			u.Prompt, u.Cached, u.Completion, u.Reasoning, u.Prompt+u.Completion)
 	}
+
 	status, details := "completed", "null"
 	switch r.finishReason() {
 	case llm.FinishLength:
@@ -150,6 +165,7 @@ func (r *StreamReply) responses() string {
 	case llm.FinishFilter:
 		status, details = "incomplete", `{"reason":"content_filter"}`
 	}
+
 	event("response."+status, `"response":{"id":"resp_1","object":"response","status":%s,"error":null,"incomplete_details":%s,"output":[%s],"usage":%s}`,
 		js(status), details, strings.Join(output, ","), usage)
 	return out.String()
@@ -163,6 +179,7 @@ func checkResponses(h http.Header, body []byte) error {
 	if !strings.HasPrefix(h.Get("Content-Type"), "application/json") {
 		return errors.New("content type is not JSON")
 	}
+
 	o, err := decodeObject(body)
 	if err != nil {
 		return err
@@ -183,6 +200,7 @@ func checkResponses(h http.Header, body []byte) error {
 	if err := checkResponsesTools(o); err != nil {
 		return err
 	}
+
 	items, err := o.objects("input")
 	if err != nil {
 		return err
@@ -190,6 +208,7 @@ func checkResponses(h http.Header, body []byte) error {
 	if len(items) == 0 {
 		return errors.New("input is empty")
 	}
+
 	c := inputCheck{open: map[string]bool{}, ids: map[string]bool{}, stored: o["store"] != false}
 	for i, it := range items {
 		if err := c.item(it); err != nil {
@@ -207,6 +226,7 @@ func checkResponsesTools(o object) error {
 	if o["tools"] != nil && len(tools) == 0 {
 		return errors.New("tools is empty")
 	}
+
 	names := map[string]bool{}
 	for i, t := range tools {
 		if t.text("type") != "function" {
@@ -215,12 +235,14 @@ func checkResponsesTools(o object) error {
 		if err := t.only("type name description parameters strict"); err != nil {
 			return fmt.Errorf("tools[%d]: %w", i, err)
 		}
+
 		p, _ := t["parameters"].(map[string]any)
 		if !isToolName(t.text("name")) || object(p).text("type") != "object" || names[t.text("name")] {
 			return fmt.Errorf("tools[%d] is malformed or named twice", i)
 		}
 		names[t.text("name")] = true
 	}
+
 	switch c := o["tool_choice"].(type) {
 	case nil:
 	case string:
@@ -234,6 +256,7 @@ func checkResponsesTools(o object) error {
 	default:
 		return errors.New("malformed tool_choice")
 	}
+
 	return nil
 }
 
@@ -250,6 +273,7 @@ func (c *inputCheck) item(it object) error {
 	if kind == "" && it.text("role") != "" {
 		kind = "message"
 	}
+
 	if id, ok := it["id"]; ok {
 		s, _ := id.(string)
 		prefix := map[string]string{"message": "msg", "function_call": "fc", "reasoning": "rs", "web_search_call": "ws"}[kind]
@@ -261,9 +285,11 @@ func (c *inputCheck) item(it object) error {
 		}
 		c.ids[s] = true
 	}
+
 	if c.pending != "" && (kind == "function_call_output" || kind == "message" && it.text("role") != "assistant") {
 		return fmt.Errorf("reasoning %q without its required following item", c.pending)
 	}
+
 	switch kind {
 	case "message":
 		c.pending = ""
@@ -282,9 +308,11 @@ func (c *inputCheck) item(it object) error {
 			return errors.New("reasoning without summary or encrypted content, and nothing is stored")
 		}
 		return nil
+
 	case "web_search_call":
 		return nil
 	}
+
 	return fmt.Errorf("unknown type %q", kind)
 }
 
@@ -295,6 +323,7 @@ func (c *inputCheck) message(it object) error {
 	if err := it.only("type role status id content"); err != nil {
 		return err
 	}
+
 	role := it.text("role")
 	want := "input_"
 	switch role {
@@ -307,6 +336,7 @@ func (c *inputCheck) message(it object) error {
 	default:
 		return fmt.Errorf("unknown role %q", role)
 	}
+
 	parts, err := it.objects("content")
 	if err != nil {
 		return err
@@ -323,6 +353,7 @@ func checkParts(parts []object, prefix string) error {
 		if !strings.HasPrefix(kind, prefix) {
 			return fmt.Errorf("part %q where %s… is wanted", kind, prefix)
 		}
+
 		switch kind {
 		case "input_text", "output_text":
 			if p.text("text") == "" {
@@ -344,6 +375,7 @@ func (c *inputCheck) call(it object) error {
 	if err := it.only("type id call_id name arguments status"); err != nil {
 		return err
 	}
+
 	id := it.text("call_id")
 	var args map[string]any
 	switch _, known := c.open[id]; {
@@ -354,6 +386,7 @@ func (c *inputCheck) call(it object) error {
 	case json.Unmarshal([]byte(it.text("arguments")), &args) != nil || args == nil:
 		return fmt.Errorf("arguments of %q are not the text of a JSON object", id)
 	}
+
 	c.open[id] = true
 	return nil
 }
@@ -362,10 +395,12 @@ func (c *inputCheck) result(it object) error {
 	if err := it.only("type call_id output id status"); err != nil {
 		return err
 	}
+
 	id := it.text("call_id")
 	if !c.open[id] {
 		return fmt.Errorf("no tool call found for function call output with call_id %q", id)
 	}
+
 	c.open[id] = false
 	if s, ok := it["output"].(string); ok {
 		if s == "" {
@@ -373,6 +408,7 @@ func (c *inputCheck) result(it object) error {
 		}
 		return nil
 	}
+
 	parts, err := it.objects("output")
 	if err != nil || len(parts) == 0 {
 		return errors.New("output is neither text nor parts")
@@ -400,6 +436,7 @@ func ResponsesHistory(body []byte) ([]llm.Message, error) {
 	if err := json.Unmarshal(body, &w); err != nil {
 		return nil, fmt.Errorf("body: %w", err)
 	}
+
 	var msgs []llm.Message
 	turn := func() *llm.Message { // the assistant turn that is being put together
 		if n := len(msgs); n == 0 || msgs[n-1].Role != llm.Assistant {
@@ -421,6 +458,7 @@ func ResponsesHistory(body []byte) ([]llm.Message, error) {
 		if err := json.Unmarshal(raw, &it); err != nil {
 			return nil, fmt.Errorf("input[%d]: %w", i, err)
 		}
+
 		switch {
 		case it.Role == "assistant":
 			m := turn()
@@ -431,12 +469,14 @@ func ResponsesHistory(body []byte) ([]llm.Message, error) {
 				role = llm.System
 			}
 			msgs = append(msgs, llm.Message{Role: role, Content: inputContent(it.Content)})
+
 		case it.Type == "function_call":
 			if it.ID != "" {
 				it.CallID += "|" + it.ID
 			}
 			m := turn()
 			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: it.CallID, Name: it.Name, Arguments: it.Arguments})
+
 		case it.Type == "function_call_output":
 			msgs = append(msgs, llm.Message{Role: llm.ToolRole, ToolCallID: it.CallID, Content: inputContent(it.Output)})
 		default:
@@ -444,6 +484,7 @@ func ResponsesHistory(body []byte) ([]llm.Message, error) {
 			m.Thinking = append(m.Thinking, raw)
 		}
 	}
+
 	return msgs, nil
 }
 
@@ -452,11 +493,13 @@ func inputContent(raw json.RawMessage) llm.Content {
 	if json.Unmarshal(raw, &text) == nil {
 		return llm.Text(text)
 	}
+
 	var parts []struct {
 		Type     string `json:"type"`
 		Text     string `json:"text"`
 		ImageURL string `json:"image_url"`
 	}
+
 	_ = json.Unmarshal(raw, &parts)
 	c := llm.Content{Blocks: []llm.Block{}}
 	for _, p := range parts {
@@ -467,5 +510,6 @@ func inputContent(raw json.RawMessage) llm.Content {
 			c.Blocks = append(c.Blocks, llm.Block{Type: "text", Text: p.Text})
 		}
 	}
+
 	return c
 }

@@ -51,6 +51,7 @@ func RoundTrip(t *testing.T, wire, model string, newModel func(t *testing.T, s *
 		if err := CheckLegal(req); err != nil {
 			t.Fatalf("seed %d: the history itself is illegal: %v", seed, err)
 		}
+
 		s := NewOffline(t, false)
 		s.Add(Answer{Status: 400, Body: `{"error":{"message":"enough"}}`})
 		for range newModel(t, s, Setup{}).Stream(t.Context(), req) { //nolint:revive // only the request matters
@@ -105,6 +106,7 @@ func (h history) messages() []llm.Message {
 		if h.chance(60) {
 			m.Content = llm.Text(h.text())
 		}
+
 		h.think(&m, i)
 		if h.chance(70) || m.Content.Blank() {
 			for k := range 1 + h.r.IntN(3) {
@@ -115,14 +117,17 @@ func (h history) messages() []llm.Message {
 				m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: id, Name: []string{"f", "g"}[h.r.IntN(2)], Arguments: fmt.Sprintf(`{"p":%d,"q":[%q]}`, h.r.IntN(1e6), h.text())})
 			}
 		}
+
 		out = append(out, m)
 		for _, c := range m.ToolCalls {
 			out = append(out, llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Name: c.Name, Content: h.content(20), IsError: h.chance(15)})
 		}
+
 		if len(m.ToolCalls) == 0 || h.chance(15) {
 			out = append(out, llm.Message{Role: llm.User, Content: h.content(30)})
 		}
 	}
+
 	return out
 }
 
@@ -131,6 +136,7 @@ func (h history) think(m *llm.Message, i int) {
 	if !h.chance(50) {
 		return
 	}
+
 	m.HasReasoning, m.Reasoning = true, h.text()
 	switch h.wire {
 	case "chat":
@@ -158,6 +164,7 @@ func (k Keeps) facts(msgs []llm.Message) map[string][]string {
 			if k.Names {
 				name = m.Name
 			}
+
 			add("result", "%s %s %s", id, name, k.words(m.Content))
 			if k.Errors {
 				add("error", "%s %v", id, m.IsError)
@@ -165,27 +172,32 @@ func (k Keeps) facts(msgs []llm.Message) map[string][]string {
 		} else if text := k.words(m.Content); text != "" {
 			add("text", "%s: %s", m.Role, text)
 		}
+
 		for _, b := range m.Content.Blocks {
 			if b.Type == "image_url" && (k.Links || strings.HasPrefix(b.ImageURL, "data:")) {
 				add("image", "%s", b.ImageURL)
 			}
 		}
+
 		for _, c := range m.ToolCalls {
 			id, _, _ := strings.Cut(c.ID, "|")
 			add("call", "%s %s %s", id, c.Name, canonical([]byte(c.Arguments)))
 		}
+
 		if own && k.Reasoning && m.HasReasoning {
 			add("reasoning", "%s", m.Reasoning)
 		}
 		if own && k.Details && len(m.ReasoningDetails) > 0 {
 			add("details", "%s", canonical(m.ReasoningDetails))
 		}
+
 		if own && k.Thinking {
 			for _, raw := range m.Thinking {
 				add("thinking", "%s", canonical(hiddenPart(raw)))
 			}
 		}
 	}
+
 	return out
 }
 
@@ -208,6 +220,7 @@ func (k Keeps) words(c llm.Content) string {
 			}
 		}
 	}
+
 	return strings.Join(lines, "\n")
 }
 

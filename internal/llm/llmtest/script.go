@@ -65,6 +65,7 @@ func (s Step) Call(name string, args any) Step {
 		}
 		text = string(b)
 	}
+
 	s.Calls = append(slices.Clone(s.Calls), llm.ToolCall{Name: name, Arguments: text})
 	return s
 }
@@ -150,6 +151,7 @@ func (s *Script) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 			yield(llm.Event{}, err)
 			return
 		}
+
 		step, err := s.nextStep(req)
 		defer func() {
 			s.mu.Lock()
@@ -179,6 +181,7 @@ func (s *Script) nextStep(req llm.Request) (Step, error) {
 		step = s.steps[0]
 		s.steps = s.steps[1:]
 	}
+
 	s.mu.Unlock()
 
 	check := s.Check
@@ -188,6 +191,7 @@ func (s *Script) nextStep(req llm.Request) (Step, error) {
 	if err := check(req); err != nil {
 		s.t.Errorf("request %d: illegal prompt: %v", n, err)
 	}
+
 	if !found {
 		if s.Otherwise == nil {
 			s.t.Errorf("request %d: the script has no more steps", n)
@@ -195,6 +199,7 @@ func (s *Script) nextStep(req llm.Request) (Step, error) {
 		}
 		step = s.Otherwise(req)
 	}
+
 	for step.Make != nil {
 		step = step.Make(req)
 	}
@@ -206,6 +211,7 @@ func (s *Script) play(ctx context.Context, req llm.Request, step Step, yield fun
 		yield(llm.Event{}, ctx.Err())
 		return
 	}
+
 	deltas := func(kind llm.EventKind, text string) bool {
 		for piece := range pieces(text, step.Chunk) {
 			if err := ctx.Err(); err != nil {
@@ -243,6 +249,7 @@ func (s *Script) response(req llm.Request, step Step) *llm.Response {
 		}
 		m.ToolCalls = append(m.ToolCalls, c)
 	}
+
 	r := &llm.Response{Message: m, Finish: step.Finish, Usage: step.Usage}
 	if r.Finish == "" {
 		r.Finish = llm.FinishStop
@@ -250,6 +257,7 @@ func (s *Script) response(req llm.Request, step Step) *llm.Response {
 			r.Finish = llm.FinishToolCalls
 		}
 	}
+
 	if r.Usage == (llm.Usage{}) {
 		r.Usage = llm.Usage{Prompt: promptSize(req) / 4, Completion: (len(step.Text) + len(step.Think)) / 4, Estimated: true}
 	}
@@ -292,6 +300,7 @@ func pieces(s string, n int) iter.Seq[string] {
 			}
 			count++
 		}
+
 		if start < len(s) {
 			yield(s[start:])
 		}

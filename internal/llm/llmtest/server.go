@@ -91,6 +91,7 @@ func NewServer(tb testing.TB, answers ...Answer) *Server {
 			s.mu.Unlock()
 		}
 	}
+
 	s.http.Start()
 	s.URL = s.http.URL + "/v1"
 	tb.Cleanup(s.http.Close)
@@ -142,6 +143,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.list(w, r)
 		return
 	}
+
 	body, _ := io.ReadAll(r.Body)
 	rec := Recorded{Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
 	chat := strings.HasSuffix(r.URL.Path, "/chat/completions")
@@ -158,9 +160,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		err = fmt.Errorf("unknown path %s", r.URL.Path)
 	}
+
 	if err != nil {
 		rec.Error = err.Error()
 	}
+
 	s.mu.Lock()
 	s.requests = append(s.requests, rec)
 	n := len(s.requests)
@@ -170,6 +174,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		a, s.answers = s.answers[0], s.answers[1:]
 		s.paused = strings.Contains(a.Body, `"pause_turn"`)
 	}
+
 	s.mu.Unlock()
 
 	switch {
@@ -182,6 +187,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.t.Errorf("request %d: the server has no more answers", n)
 		a = Answer{Status: http.StatusTeapot, Body: `{"error":{"message":"no more answers"}}`}
 	}
+
 	if !s.play(w, r, a, chat) {
 		s.mu.Lock()
 		s.gone++
@@ -196,6 +202,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+
 	type model struct {
 		ID string `json:"id"`
 	}
@@ -205,6 +212,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	for _, id := range s.Models {
 		all.Data = append(all.Data, model{id})
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(all) // the client may have left
 }
@@ -224,19 +232,23 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a Answer, chat boo
 			return false
 		}
 	}
+
 	if a.Handler != nil {
 		a.Handler(w, r)
 		return r.Context().Err() == nil
 	}
+
 	if a.Reply != nil {
 		a = a.Reply.render(a, chat)
 	}
+
 	if a.ContentType == "" {
 		a.ContentType = "application/json"
 		if a.Events != nil {
 			a.ContentType = "text/event-stream"
 		}
 	}
+
 	maps.Copy(w.Header(), a.Header)
 	w.Header().Set("Content-Type", a.ContentType)
 	w.WriteHeader(max(a.Status, http.StatusOK))
@@ -249,12 +261,14 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a Answer, chat boo
 			return false
 		}
 	}
+
 	if _, err := io.Copy(w, bytes.NewReader([]byte(a.Body))); err != nil {
 		return false
 	}
 	if err := flush.Flush(); err != nil {
 		return false
 	}
+
 	if a.Hold != nil {
 		select {
 		case <-a.Hold:
@@ -262,6 +276,7 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a Answer, chat boo
 			return false
 		}
 	}
+
 	if a.Abort {
 		panic(http.ErrAbortHandler)
 	}

@@ -38,6 +38,7 @@ func (r *StreamReply) render(a Answer, chat bool) Answer {
 		a.ContentType = "text/event-stream"
 		a.Body = r.messages()
 	}
+
 	if r.Cut || r.Hold != nil {
 		a.Hold = r.Hold
 	}
@@ -72,21 +73,25 @@ func (r *StreamReply) chat() []string {
 	for _, p := range r.Think {
 		delta(`{"reasoning_content":%s}`, js(p))
 	}
+
 	for _, p := range r.Text {
 		delta(`{"content":%s}`, js(p))
 	}
+
 	for i, c := range r.Calls {
 		delta(`{"tool_calls":[{"index":%d,"id":%s,"type":"function","function":{"name":%s,"arguments":""}}]}`, i, js(c.ID), js(c.Name))
 		for _, p := range c.Args {
 			delta(`{"tool_calls":[{"index":%d,"function":{"arguments":%s}}]}`, i, js(p))
 		}
 	}
+
 	switch {
 	case r.Fail != "":
 		return append(ev, fmt.Sprintf(`{"error":{"message":"something broke","type":%s}}`, js(r.Fail)))
 	case r.Cut || r.Hold != nil:
 		return ev
 	}
+
 	ev = append(ev, fmt.Sprintf(`{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":%s}]}`, js(r.finishReason())))
 	if u := r.Usage; u != (llm.Usage{}) {
 		ev = append(ev, fmt.Sprintf(`{"id":"c1","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`,
@@ -121,6 +126,7 @@ func (r *StreamReply) messages() string {
 		}
 		block(`{"type":"thinking","thinking":""}`, append(ds, `{"type":"signature_delta","signature":"sig"}`)...)
 	}
+
 	if len(r.Text) > 0 {
 		var ds []string
 		for _, p := range r.Text {
@@ -128,6 +134,7 @@ func (r *StreamReply) messages() string {
 		}
 		block(`{"type":"text","text":""}`, ds...)
 	}
+
 	for _, c := range r.Calls {
 		var ds []string
 		for _, p := range c.Args {
@@ -135,6 +142,7 @@ func (r *StreamReply) messages() string {
 		}
 		block(fmt.Sprintf(`{"type":"tool_use","id":%s,"name":%s,"input":{}}`, js(c.ID), js(c.Name)), ds...)
 	}
+
 	switch {
 	case r.Fail != "":
 		event("error", `{"type":"error","error":{"type":%s,"message":"something broke"}}`, js(r.Fail))
@@ -142,6 +150,7 @@ func (r *StreamReply) messages() string {
 	case r.Cut || r.Hold != nil:
 		return out.String()
 	}
+
 	event("message_delta", `{"type":"message_delta","delta":{"stop_reason":%s},"usage":{"output_tokens":%d}}`, js(stopReason(r.finishReason())), u.Completion)
 	event("message_stop", `{"type":"message_stop"}`)
 	return out.String()

@@ -44,10 +44,12 @@ func (o object) objects(key string) ([]object, error) {
 	if !ok {
 		return nil, nil
 	}
+
 	list, ok := v.([]any)
 	if !ok {
 		return nil, fmt.Errorf("%s is not a list", key)
 	}
+
 	out := make([]object, len(list))
 	for i, item := range list {
 		m, ok := item.(map[string]any)
@@ -56,6 +58,7 @@ func (o object) objects(key string) ([]object, error) {
 		}
 		out[i] = m
 	}
+
 	return out, nil
 }
 
@@ -67,6 +70,7 @@ func checkChat(h http.Header, body []byte, rules chatRules) error {
 	if !strings.HasPrefix(h.Get("Content-Type"), "application/json") {
 		return errors.New("content type is not JSON")
 	}
+
 	o, err := decodeObject(body)
 	if err != nil {
 		return err
@@ -77,17 +81,20 @@ func checkChat(h http.Header, body []byte, rules chatRules) error {
 	if o.text("model") == "" {
 		return errors.New("no model")
 	}
+
 	for _, k := range []string{"max_tokens", "max_completion_tokens"} {
 		if n, ok := o[k].(float64); o[k] != nil && (!ok || n < 1) {
 			return fmt.Errorf("%s is %v", k, o[k])
 		}
 	}
+
 	if o["stream_options"] != nil && o["stream"] != true {
 		return errors.New("stream_options without stream")
 	}
 	if err := checkChatTools(o); err != nil {
 		return err
 	}
+
 	msgs, err := o.objects("messages")
 	if err != nil {
 		return err
@@ -129,10 +136,12 @@ func (r chatRules) messages(msgs []object) error {
 		if err := m.only(r.message); err != nil {
 			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
+
 		calls, err := m.objects("tool_calls")
 		if err != nil {
 			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
+
 		for _, c := range calls {
 			if id := c.text("id"); r.shortIDs && (len(id) != 9 || !isToolName(id) || strings.ContainsAny(id, "_-")) {
 				return fmt.Errorf("messages[%d]: id %q is not nine letters or digits", i, id)
@@ -153,6 +162,7 @@ func checkChatTools(o object) error {
 	if o["tool_choice"] != nil && len(tools) == 0 {
 		return errors.New("tool_choice without tools")
 	}
+
 	for i, t := range tools {
 		f, _ := t["function"].(map[string]any)
 		if t.text("type") != "function" || !isToolName(object(f).text("name")) {
@@ -162,6 +172,7 @@ func checkChatTools(o object) error {
 			return fmt.Errorf("tools[%d]: parameters are not an object schema", i)
 		}
 	}
+
 	return nil
 }
 
@@ -180,13 +191,16 @@ func checkChatMessages(msgs []object) error {
 			}
 			clear(open)
 		}
+
 		if err := checkChatMessage(m, role, prev, open); err != nil {
 			return fmt.Errorf("messages[%d] (%s): %w", i, role, err)
 		}
+
 		if role != "system" && role != "developer" {
 			prev = role
 		}
 	}
+
 	if id := unanswered(open); id != "" {
 		return fmt.Errorf("tool call %q has no result", id)
 	}
@@ -204,6 +218,7 @@ func checkChatMessage(m object, role, prev string, open map[string]bool) error {
 	if err := checkChatContent(m["content"], role, len(calls) > 0); err != nil {
 		return err
 	}
+
 	switch role {
 	case "system", "developer":
 		if prev != "" {
@@ -218,15 +233,18 @@ func checkChatMessage(m object, role, prev string, open map[string]bool) error {
 			return fmt.Errorf("assistant after %q", prev)
 		}
 		return checkChatCalls(calls, m["tool_calls"] != nil, open)
+
 	case "tool":
 		id := m.text("tool_call_id")
 		if waiting, known := open[id]; !known || !waiting {
 			return fmt.Errorf("result for %q, which is not waiting for one", id)
 		}
 		open[id] = false
+
 	default:
 		return fmt.Errorf("unknown role")
 	}
+
 	return nil
 }
 
@@ -234,6 +252,7 @@ func checkChatCalls(calls []object, present bool, open map[string]bool) error {
 	if present && len(calls) == 0 {
 		return errors.New("tool_calls is empty")
 	}
+
 	for _, c := range calls {
 		f, _ := c["function"].(map[string]any)
 		args, ok := f["arguments"].(string)
@@ -247,8 +266,10 @@ func checkChatCalls(calls []object, present bool, open map[string]bool) error {
 		case open[id]:
 			return fmt.Errorf("two calls with id %q", id)
 		}
+
 		open[id] = true
 	}
+
 	return nil
 }
 
@@ -272,6 +293,7 @@ func checkChatContent(v any, role string, calls bool) error {
 				return err
 			}
 		}
+
 	default:
 		return errors.New("content is neither text nor a list")
 	}
@@ -282,6 +304,7 @@ func checkChatBlock(b object, role string) error {
 	if _, ok := b["_meta"]; ok {
 		return errors.New("internal _meta on the wire")
 	}
+
 	switch b.text("type") {
 	case "text":
 		if b.text("text") == "" {
@@ -292,8 +315,10 @@ func checkChatBlock(b object, role string) error {
 		if role != "user" || object(u).text("url") == "" {
 			return fmt.Errorf("image in a %s message, or without URL", role)
 		}
+
 	default:
 		return fmt.Errorf("unknown block %q", b.text("type"))
 	}
+
 	return nil
 }

@@ -20,6 +20,7 @@ func checkMessages(h http.Header, body []byte, paused bool) error {
 	if n := bytes.Count(body, []byte(`"cache_control"`)); n > 4 {
 		return fmt.Errorf("%d cache breakpoints, at most 4 are allowed", n)
 	}
+
 	o, err := decodeObject(body)
 	if err != nil {
 		return err
@@ -27,6 +28,7 @@ func checkMessages(h http.Header, body []byte, paused bool) error {
 	if err := o.only("model messages system max_tokens temperature stream tools tool_choice thinking output_config metadata stop_sequences top_p top_k service_tier"); err != nil {
 		return err
 	}
+
 	limit, _ := o["max_tokens"].(float64)
 	if o.text("model") == "" || limit < 1 {
 		return errors.New("no model or no max_tokens")
@@ -34,6 +36,7 @@ func checkMessages(h http.Header, body []byte, paused bool) error {
 	if err := checkThinking(o, limit); err != nil {
 		return err
 	}
+
 	switch s := o["system"].(type) {
 	case nil:
 	case string:
@@ -47,18 +50,22 @@ func checkMessages(h http.Header, body []byte, paused bool) error {
 				return errors.New("empty system block")
 			}
 		}
+
 	default:
 		return errors.New("malformed system")
 	}
+
 	tools, err := o.objects("tools")
 	if err != nil {
 		return err
 	}
+
 	for i, t := range tools {
 		if s, _ := t["input_schema"].(map[string]any); !isToolName(t.text("name")) || object(s).text("type") != "object" {
 			return fmt.Errorf("tools[%d] is malformed", i)
 		}
 	}
+
 	msgs, err := o.objects("messages")
 	if err != nil {
 		return err
@@ -91,18 +98,21 @@ func checkTurns(msgs []object, paused bool) error {
 		if i%2 == 1 {
 			want = "assistant"
 		}
+
 		if role := m.text("role"); role != want {
 			return fmt.Errorf("messages[%d] is from %q, want %q", i, role, want)
 		}
 		if err := m.only("role content"); err != nil {
 			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
+
 		if s, ok := m["content"].(string); ok && strings.TrimSpace(s) != "" {
 			if id := unanswered(open); id != "" {
 				return fmt.Errorf("messages[%d]: tool_use %q has no result", i, id)
 			}
 			continue
 		}
+
 		blocks, err := m.objects("content")
 		if err != nil {
 			return fmt.Errorf("messages[%d]: %w", i, err)
@@ -114,6 +124,7 @@ func checkTurns(msgs []object, paused bool) error {
 			return fmt.Errorf("messages[%d] (%s): %w", i, want, err)
 		}
 	}
+
 	if msgs[len(msgs)-1].text("role") != "user" && !paused {
 		return errors.New("the last turn is not the user's")
 	}
@@ -127,6 +138,7 @@ func checkTurn(blocks []object, role string, open, seen map[string]bool) error {
 		if kind != "tool_result" {
 			results = false
 		}
+
 		var err error
 		switch kind {
 		case "text":
@@ -149,13 +161,16 @@ func checkTurn(blocks []object, role string, open, seen map[string]bool) error {
 				err = fmt.Errorf("result for %q, which is not waiting for one or comes after other blocks", id)
 			}
 			open[id] = false
+
 		default:
 			err = fmt.Errorf("unknown block %q", kind)
 		}
+
 		if err != nil {
 			return fmt.Errorf("block %d: %w", i, err)
 		}
 	}
+
 	if role == "user" {
 		if id := unanswered(open); id != "" {
 			return fmt.Errorf("tool_use %q has no result", id)
@@ -175,6 +190,7 @@ func checkToolUse(b object, role string, open, seen map[string]bool) error {
 	case !isToolName(b.text("name")) || !isObject:
 		return fmt.Errorf("malformed tool_use %q", id)
 	}
+
 	seen[id], open[id] = true, true
 	return nil
 }

@@ -22,6 +22,7 @@ func (p probe) identify(ctx context.Context, guess Kind) *Server {
 	if ask := own[guess]; ask != nil {
 		models, ok = ask(ctx)
 	}
+
 	if !ok {
 		if kind, models, ok = p.shared(ctx); !ok {
 			return nil
@@ -33,6 +34,7 @@ func (p probe) identify(ctx context.Context, guess Kind) *Server {
 			}
 		}
 	}
+
 	models = slices.DeleteFunc(models, func(m Model) bool { return !text.Plain(m.ID, maxName) })
 	return &Server{Kind: kind, Base: p.base + "/v1", Models: models}
 }
@@ -52,11 +54,13 @@ func (p probe) ollama(ctx context.Context) ([]Model, bool) {
 	if !p.get(ctx, "/api/tags", &tags) || tags.Models == nil {
 		return nil, false
 	}
+
 	var models []Model
 	for _, m := range *tags.Models {
 		if m.Digest == nil && m.ModifiedAt == nil { // the list of another kind of server
 			return nil, false
 		}
+
 		id := m.Name
 		if id == "" {
 			id = m.Model
@@ -65,9 +69,11 @@ func (p probe) ollama(ctx context.Context) ([]Model, bool) {
 			models = append(models, Model{ID: id})
 		}
 	}
+
 	if len(*tags.Models) == 0 && !p.isOllama(ctx) {
 		return nil, false
 	}
+
 	var loaded struct {
 		Models []struct {
 			Name    string `json:"name"`
@@ -83,6 +89,7 @@ func (p probe) ollama(ctx context.Context) ([]Model, bool) {
 			}
 		}
 	}
+
 	return models, true
 }
 
@@ -117,14 +124,17 @@ func (p probe) lmStudio(ctx context.Context) ([]Model, bool) {
 			if onlyEmbeds(m.Type, nil) {
 				continue
 			}
+
 			window := m.Max
 			if len(m.Loaded) > 0 && m.Loaded[0].Config.Context > 0 {
 				window = m.Loaded[0].Config.Context
 			}
 			models = append(models, Model{ID: m.Key, Context: max(0, window)})
 		}
+
 		return models, true
 	}
+
 	var v0 struct {
 		Data []struct {
 			ID     string `json:"id"`
@@ -137,6 +147,7 @@ func (p probe) lmStudio(ctx context.Context) ([]Model, bool) {
 	if !p.get(ctx, "/api/v0/models", &v0) {
 		return nil, false
 	}
+
 	var models []Model
 	for _, m := range v0.Data {
 		if m.State == "" {
@@ -145,12 +156,14 @@ func (p probe) lmStudio(ctx context.Context) ([]Model, bool) {
 		if m.ID == "" || onlyEmbeds(m.Type, nil) {
 			continue
 		}
+
 		window := m.Max
 		if m.Loaded > 0 {
 			window = m.Loaded
 		}
 		models = append(models, Model{ID: m.ID, Context: max(0, window)})
 	}
+
 	return models, len(v0.Data) > 0
 }
 
@@ -165,6 +178,7 @@ func (p probe) llamaCPP(ctx context.Context) ([]Model, bool) {
 	if !p.get(ctx, "/props", &props) || props.Settings == nil {
 		return nil, false
 	}
+
 	_, models, _ := p.shared(ctx)
 	for i := range models {
 		if props.Settings.Context > 0 {
@@ -191,6 +205,7 @@ func (p probe) shared(ctx context.Context) (Kind, []Model, bool) {
 	if !p.get(ctx, "/v1/models", &list) || len(list.Data) == 0 {
 		return "", nil, false
 	}
+
 	var kind Kind
 	var models []Model
 	for _, m := range list.Data {
@@ -203,19 +218,23 @@ func (p probe) shared(ctx context.Context) (Kind, []Model, bool) {
 			if window <= 0 {
 				window = m.Meta.Trained
 			}
+
 		case "library":
 			k = Ollama
 		case "organization_owner":
 			k = LMStudio
 		}
+
 		if k == "" || kind != "" && k != kind {
 			return "", nil, false
 		}
+
 		kind = k
 		if m.ID != "" && !onlyEmbeds(m.ID, nil) {
 			models = append(models, Model{ID: m.ID, Context: max(0, window)})
 		}
 	}
+
 	return kind, models, true
 }
 

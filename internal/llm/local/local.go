@@ -83,6 +83,7 @@ func Discover(ctx context.Context, o Options) []Server {
 	if endpoints == nil {
 		endpoints = usual(o.Getenv)
 	}
+
 	client := o.Client
 	if client == nil {
 		c, err := httpsafe.Client(httpsafe.Options{Direct: true})
@@ -92,6 +93,7 @@ func Discover(ctx context.Context, o Options) []Server {
 		defer c.CloseIdleConnections()
 		client = c
 	}
+
 	found := make([]*Server, len(endpoints))
 	var wg sync.WaitGroup
 	for i, e := range endpoints {
@@ -101,6 +103,7 @@ func Discover(ctx context.Context, o Options) []Server {
 			found[i] = probe{client: client, base: strings.TrimRight(e.URL, "/")}.identify(ctx, e.Kind)
 		})
 	}
+
 	wg.Wait()
 	var servers []Server
 	for _, s := range found {
@@ -135,16 +138,19 @@ func ollamaURL(host string) string {
 	if host == "" {
 		return ""
 	}
+
 	port := "11434"
 	if !strings.Contains(host, "://") {
 		host = "http://" + host
 	} else {
 		port = ""
 	}
+
 	u, err := url.Parse(host)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return ""
 	}
+
 	name := u.Hostname()
 	switch name {
 	case "", "0.0.0.0":
@@ -152,6 +158,7 @@ func ollamaURL(host string) string {
 	case "::":
 		name = "::1"
 	}
+
 	if p := u.Port(); p != "" {
 		port = p
 	}
@@ -187,10 +194,12 @@ func (p probe) do(req *http.Request, v any) bool {
 	if err != nil {
 		return false
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return false
 	}
+
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	return err == nil && json.Unmarshal(data, v) == nil
 }

@@ -54,6 +54,7 @@ func (w *Windows) Of(ctx context.Context, base, model string) Window {
 	for _, v := range []string{"/v1", "/v3"} {
 		base = strings.TrimSuffix(base, v)
 	}
+
 	key := base + "\x00" + model
 	w.mu.Lock()
 	win, ok := w.known[key]
@@ -61,6 +62,7 @@ func (w *Windows) Of(ctx context.Context, base, model string) Window {
 	if ok {
 		return win
 	}
+
 	client := w.opts.Client
 	if client == nil {
 		c, err := httpsafe.Client(httpsafe.Options{Direct: true})
@@ -70,6 +72,7 @@ func (w *Windows) Of(ctx context.Context, base, model string) Window {
 		defer c.CloseIdleConnections()
 		client = c
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, w.opts.Timeout)
 	defer cancel()
 	win = probe{client: client, base: base}.window(ctx, model)
@@ -90,6 +93,7 @@ func (p probe) window(ctx context.Context, model string) Window {
 	for i, f := range ask {
 		wg.Go(func() { got[i] = f(ctx, model) })
 	}
+
 	wg.Wait()
 	for _, w := range got {
 		if w.Kind != "" {
@@ -109,12 +113,14 @@ func (p probe) ollamaWindow(ctx context.Context, model string) Window {
 	if !p.post(ctx, "/api/show", map[string]string{"model": model}, &show) || show.Info == nil {
 		return Window{}
 	}
+
 	win := Window{Kind: Ollama}
 	for k, v := range show.Info {
 		if n := 0; strings.HasSuffix(k, ".context_length") && json.Unmarshal(v, &n) == nil {
 			win.Max = max(win.Max, n)
 		}
 	}
+
 	var ps struct {
 		Models []struct {
 			Name    string `json:"name"`
@@ -129,6 +135,7 @@ func (p probe) ollamaWindow(ctx context.Context, model string) Window {
 			}
 		}
 	}
+
 	if win.Loaded == 0 {
 		for line := range strings.Lines(show.Parameters) {
 			if f := strings.Fields(line); len(f) == 2 && f[0] == "num_ctx" {
@@ -137,6 +144,7 @@ func (p probe) ollamaWindow(ctx context.Context, model string) Window {
 			}
 		}
 	}
+
 	return win
 }
 
@@ -171,11 +179,13 @@ func (p probe) lmStudioWindow(ctx context.Context, model string) Window {
 					win.Loaded, mine = max(0, l.Config.Context), true
 				}
 			}
+
 			if mine {
 				return win
 			}
 		}
 	}
+
 	var v0 struct {
 		Data []struct {
 			ID     string `json:"id"`
@@ -191,6 +201,7 @@ func (p probe) lmStudioWindow(ctx context.Context, model string) Window {
 			}
 		}
 	}
+
 	return Window{}
 }
 
@@ -207,20 +218,24 @@ func (p probe) sharedWindow(ctx context.Context, model string) Window {
 			} `json:"meta"`
 		} `json:"data"`
 	}
+
 	var props struct {
 		Settings *struct {
 			Context int `json:"n_ctx"`
 		} `json:"default_generation_settings"`
 	}
+
 	listed := p.get(ctx, "/v1/models", &list)
 	for _, m := range list.Data {
 		if listed && m.Max > 0 && m.ID == model {
 			return Window{Kind: VLLM, Loaded: m.Max, Max: m.Max}
 		}
 	}
+
 	if !p.get(ctx, "/props", &props) || props.Settings == nil {
 		return Window{}
 	}
+
 	win := Window{Kind: LlamaCPP, Loaded: max(0, props.Settings.Context)}
 	for _, m := range list.Data {
 		if m.Meta != nil && (m.ID == model || len(list.Data) == 1) { // it serves one model under any name
@@ -230,6 +245,7 @@ func (p probe) sharedWindow(ctx context.Context, model string) Window {
 			}
 		}
 	}
+
 	return win
 }
 
@@ -239,10 +255,12 @@ func (p probe) post(ctx context.Context, path string, body, v any) bool {
 	if err != nil {
 		return false
 	}
+
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+path, bytes.NewReader(b))
 	if err != nil {
 		return false
 	}
+
 	req.Header.Set("Content-Type", "application/json")
 	return p.do(req, v)
 }
@@ -254,13 +272,16 @@ func Truncation(w Window, model string, needed int) string {
 	if w.Kind != Ollama || w.Loaded <= 0 || needed <= w.Loaded {
 		return ""
 	}
+
 	want := 4096
 	for want < needed+needed/4 {
 		want *= 2
 	}
+
 	if w.Max > 0 && want > w.Max {
 		want = w.Max
 	}
+
 	s := fmt.Sprintf("Ollama runs %s with a window of %d tokens, but this conversation needs about %d: it drops the beginning without an error, so the model forgets its instructions.",
 		model, w.Loaded, needed)
 	if want <= w.Loaded {

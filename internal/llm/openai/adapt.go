@@ -33,6 +33,7 @@ func (d *driver) adapt(ctx context.Context, model string, e *llm.Error) bool {
 	if bit == 0 {
 		return false
 	}
+
 	d.mu.Lock()
 	known := d.learned[model]
 	d.learned[model] = known | bit
@@ -40,6 +41,7 @@ func (d *driver) adapt(ctx context.Context, model string, e *llm.Error) bool {
 	if known&bit != 0 {
 		return false
 	}
+
 	d.o.Log.InfoContext(ctx, "the server refuses a parameter, sending without it", "provider", d.o.Name, "model", model, "err", e)
 	return true
 }
@@ -62,6 +64,7 @@ func lesson(e *llm.Error) adaptations {
 	if e.Kind != llm.UnsupportedParam {
 		return 0
 	}
+
 	switch name := strings.TrimPrefix(e.Param, "body."); {
 	case name == "stream":
 		return noStream
@@ -88,5 +91,6 @@ func lesson(e *llm.Error) adaptations {
 	case strings.Contains(text, "developer"):
 		return systemRole
 	}
+
 	return 0
 }

@@ -71,6 +71,7 @@ func (a *assembler) stream(ctx context.Context, r, raw io.Reader) error {
 			}
 			return a.d.classify.Broken(ctx, err)
 		}
+
 		data := bytes.TrimSpace(ev.Data)
 		if len(data) == 0 {
 			continue
@@ -83,9 +84,11 @@ func (a *assembler) stream(ctx context.Context, r, raw io.Reader) error {
 			return err
 		}
 	}
+
 	if !done && a.finish == "" {
 		return a.failure(llm.StreamTruncated, "the stream ended before the answer was complete")
 	}
+
 	a.idle.Drain(raw)
 	return a.complete()
 }
@@ -97,6 +100,7 @@ func (a *assembler) event(ctx context.Context, data []byte) error {
 	if !a.common.decode(data) {
 		c, err = decodeChunk(data)
 	}
+
 	if err != nil {
 		if a.bad++; a.bad > maxBadChunks {
 			return a.failure(llm.ServerError, "the stream is not readable")
@@ -104,16 +108,20 @@ func (a *assembler) event(ctx context.Context, data []byte) error {
 		a.d.o.Log.WarnContext(ctx, "skipped an undecodable event", "provider", a.d.o.Name, "err", err)
 		return nil
 	}
+
 	if c.failed() {
 		return a.d.classify.Response(0, a.header, data)
 	}
+
 	if c.Usage != nil {
 		a.usage = c.Usage
 	}
+
 	if len(c.Choices) == 0 {
 		a.hurry()
 		return a.loose(c)
 	}
+
 	for _, ch := range c.Choices {
 		if ch.Index != c.Choices[0].Index {
 			continue // other candidates of the same answer
@@ -122,6 +130,7 @@ func (a *assembler) event(ctx context.Context, data []byte) error {
 			return err
 		}
 	}
+
 	a.hurry()
 	return nil
 }
@@ -153,16 +162,19 @@ func (a *assembler) reply(contentType string, data []byte) error {
 		}
 		return a.plain(string(data))
 	}
+
 	c, err := decodeChunk(data)
 	if err != nil || c.failed() {
 		return a.d.classify.Response(http.StatusOK, a.header, data)
 	}
+
 	a.usage = c.Usage
 	if len(c.Choices) == 0 {
 		if err := a.loose(c); err != nil {
 			return err
 		}
 	}
+
 	for _, ch := range c.Choices {
 		// Some gateways spread one answer over several choices: calls are
 		// collected from all, text only from the first that has any.
@@ -173,6 +185,7 @@ func (a *assembler) reply(contentType string, data []byte) error {
 			return err
 		}
 	}
+
 	return a.complete()
 }
 
@@ -206,6 +219,7 @@ func (a *assembler) choice(ch choice) error {
 		}
 		return a.d.classify.Response(0, a.header, raw)
 	}
+
 	a.answered = true
 	for _, d := range []*delta{ch.Delta, ch.Message} {
 		if d == nil {
@@ -215,11 +229,13 @@ func (a *assembler) choice(ch choice) error {
 			return err
 		}
 	}
+
 	if ch.Text != "" {
 		if err := a.addText(ch.Text); err != nil {
 			return err
 		}
 	}
+
 	if f := finishOf(ch.Finish); f != "" && (a.finish == "" || f != llm.FinishStop) {
 		a.finish = f
 	}
@@ -235,24 +251,29 @@ func (a *assembler) delta(d *delta) error {
 	if thought != nil {
 		thinking = *thought + thinking
 	}
+
 	if err := a.addReasoning(thinking, thought != nil || thinking != ""); err != nil {
 		return err
 	}
+
 	a.details.add(d.Details)
 	if err := a.addText(text); err != nil {
 		return err
 	}
+
 	if d.Refusal != "" {
 		a.refused = true
 		if err := a.addText(d.Refusal); err != nil {
 			return err
 		}
 	}
+
 	for i, c := range d.ToolCalls {
 		if err := a.calls.add(c, i); err != nil {
 			return err
 		}
 	}
+
 	if f := d.FunctionCall; f != nil {
 		zero := 0
 		return a.calls.add(callDelta{Index: &zero, Function: *f}, 0)
@@ -264,12 +285,14 @@ func (a *assembler) addText(s string) error {
 	if s == "" {
 		return nil
 	}
+
 	a.answered = true
 	if a.filter != nil {
 		if s = a.filter.Write(s); s == "" {
 			return nil
 		}
 	}
+
 	a.text.WriteString(s)
 	return a.emit(llm.Event{Kind: llm.TextDelta, Text: s})
 }
@@ -297,6 +320,7 @@ func (a *assembler) complete() error {
 		if err := a.addText(rest); err != nil {
 			return err
 		}
+
 		if len(a.calls.list) == 0 {
 			for _, c := range written {
 				c.ID = newID()
@@ -304,9 +328,11 @@ func (a *assembler) complete() error {
 			}
 		}
 	}
+
 	if !a.answered {
 		return a.failure(llm.Empty, "the server sent an empty answer")
 	}
+
 	if a.d.o.Quirks.ReasoningAsContent && a.text.Len() == 0 && len(calls) == 0 && a.reasoning.Len() > 0 {
 		if err := a.addText(a.reasoning.String()); err != nil {
 			return err
@@ -314,6 +340,7 @@ func (a *assembler) complete() error {
 		a.reasoning.Reset()
 		a.hasReasoning = false
 	}
+
 	r := &llm.Response{
 		Message: llm.Message{
 			Role: llm.Assistant, Content: llm.Text(a.text.String()), ToolCalls: calls, Reasoning: a.reasoning.String(),
@@ -321,6 +348,7 @@ func (a *assembler) complete() error {
 		},
 		Usage: a.count(),
 	}
+
 	r.Finish = a.reason(calls, r.Usage)
 	return a.emit(llm.Event{Kind: llm.Done, Response: r})
 }
@@ -348,13 +376,16 @@ func (a *assembler) reason(calls []llm.ToolCall, u llm.Usage) llm.Finish {
 	case a.refused:
 		return llm.FinishRefusal
 	}
+
 	spent := a.req.MaxTokens > 0 && !u.Estimated && u.Completion >= a.req.MaxTokens
 	if f == llm.FinishToolCalls && !spent {
 		wire.CloseCalls(calls)
 	}
+
 	if wire.AnyCut(calls) {
 		return llm.FinishLength
 	}
+
 	switch {
 	case len(calls) > 0 && (f == "" || f == llm.FinishStop):
 		return llm.FinishToolCalls
@@ -363,5 +394,6 @@ func (a *assembler) reason(calls []llm.ToolCall, u llm.Usage) llm.Finish {
 	case f == "":
 		return llm.FinishStop
 	}
+
 	return f
 }

@@ -24,9 +24,11 @@ func (d *driver) encode(ctx context.Context, req llm.Request) ([]byte, *draft) {
 	if d.o.Quirks.DeveloperRole && isOSeries(slug(req.Model)) && a&systemRole == 0 {
 		e.role = "developer"
 	}
+
 	if e.mark || d.o.Quirks.ShortIDs || req.SessionKey == "" || d.extra.Has("messages") {
 		return d.whole(ctx, &e, req, a), nil
 	}
+
 	dr := d.drafts.acquire(req.SessionKey)
 	if b, ok := dr.extend(&e, d.opening(&e, req, a), req.Messages); ok {
 		return b, dr
@@ -63,9 +65,11 @@ func (d *driver) opening(e *encoder, req llm.Request, a adaptations) []byte {
 	if req.Temperature != nil {
 		o.temperature, o.warm = *req.Temperature, true
 	}
+
 	if last := d.opened.Load(); last != nil && !d.o.Quirks.CacheKey && last.same(&o) {
 		return last.b
 	}
+
 	w := d.fields(e, req, a)
 	w.Name("messages")
 	o.b = e.opening(w.B, req.System)
@@ -88,12 +92,14 @@ func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *wire.Body {
 	g := e.g
 	w := wire.NewBody(size(llm.Request{System: req.System, Tools: req.Tools}), d.extra)
 	w.Text("model", req.Model)
+
 	if a&noStream == 0 {
 		w.Raw("stream", "true")
 		if a&noStreamOptions == 0 {
 			w.Raw("stream_options", `{"include_usage":true}`)
 		}
 	}
+
 	if req.MaxTokens != 0 {
 		w.Raw(g.maxField, strconv.Itoa(max(1, req.MaxTokens)))
 	}
@@ -103,18 +109,22 @@ func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *wire.Body {
 	if g.effort != "" {
 		w.Text("reasoning_effort", g.effort)
 	}
+
 	if g.gateway != "" {
 		w.Field("reasoning", func(b []byte) []byte {
 			return append(text.AppendJSON(append(b, `{"effort":`...), g.gateway), '}')
 		})
 	}
+
 	for _, st := range g.thinking {
 		appendSwitch(w, st, g.thinkingOn)
 	}
+
 	if d.o.Quirks.CacheKey && req.SessionKey != "" && a&noCacheKey == 0 {
 		sum := sha256.Sum256([]byte(req.SessionKey)) // session keys name chats and people
 		w.Text("prompt_cache_key", hex.EncodeToString(sum[:16]))
 	}
+
 	if len(req.Tools) > 0 {
 		if d.o.Quirks.ToolStream && a&noToolStream == 0 {
 			w.Raw("tool_stream", "true")
@@ -123,6 +133,7 @@ func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *wire.Body {
 			w.Field("tool_choice", func(b []byte) []byte { return toolChoice(b, req.ToolChoice) })
 		}
 	}
+
 	w.Extra("tools", "messages")
 	if len(req.Tools) > 0 {
 		w.Field("tools", func(b []byte) []byte { return e.tools(b, req.Tools) })
@@ -139,6 +150,7 @@ func size(req llm.Request) int {
 	for _, t := range req.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Schema) + 80
 	}
+
 	for _, m := range req.Messages {
 		n += len(m.Content.Text) + len(m.Reasoning) + 80
 		for _, b := range m.Content.Blocks {
@@ -148,6 +160,7 @@ func size(req llm.Request) int {
 			n += len(c.Arguments) + 120
 		}
 	}
+
 	return n + n/16 // escapes
 }
 

@@ -33,6 +33,7 @@ func (s *callSet) add(c callDelta, pos int) error {
 	if err := s.size.Add(text); err != nil {
 		return err
 	}
+
 	b := s.find(c, pos, text)
 	if c.ID != "" {
 		b.id = c.ID
@@ -40,6 +41,7 @@ func (s *callSet) add(c callDelta, pos int) error {
 	if c.Function.Name != "" {
 		b.name = c.Function.Name
 	}
+
 	b.args.WriteString(text)
 	for k, v := range map[string]json.RawMessage{
 		"extra_content": c.ExtraContent, "provider_specific_fields": c.Fields, "function.provider_specific_fields": c.Function.Fields,
@@ -51,6 +53,7 @@ func (s *callSet) add(c callDelta, pos int) error {
 			b.extra[k] = slices.Clone(v)
 		}
 	}
+
 	if s.show == nil || text == "" && c.Function.Name == "" {
 		return nil
 	}
@@ -65,6 +68,7 @@ func (s *callSet) find(c callDelta, pos int, text string) *callBuffer {
 	if c.Index != nil {
 		index = *c.Index
 	}
+
 	var b *callBuffer
 	for _, x := range slices.Backward(s.list) {
 		if x.index == index || c.Index == nil && c.ID == "" && c.Function.Name == "" {
@@ -72,6 +76,7 @@ func (s *callSet) find(c callDelta, pos int, text string) *callBuffer {
 			break
 		}
 	}
+
 	switch name := c.Function.Name; {
 	case b == nil:
 	case c.ID != "" && b.id != "" && c.ID != b.id:
@@ -80,6 +85,7 @@ func (s *callSet) find(c callDelta, pos int, text string) *callBuffer {
 	default:
 		return b
 	}
+
 	b = &callBuffer{index: index}
 	s.list = append(s.list, b)
 	return b
@@ -111,12 +117,15 @@ func (s *callSet) calls() []llm.ToolCall {
 		if name == "" {
 			continue
 		}
+
 		if b.id == "" || seen[b.id] {
 			b.id = newID()
 		}
+
 		seen[b.id] = true
 		out = append(out, llm.ToolCall{ID: b.id, Name: name, Arguments: b.args.String(), Extra: b.extra})
 	}
+
 	return out
 }
 

@@ -116,6 +116,7 @@ func contentText(raw json.RawMessage) (text, thinking string) {
 	if !present(raw) {
 		return "", ""
 	}
+
 	switch raw[0] {
 	case '"':
 		text = unquote(raw)
@@ -127,12 +128,14 @@ func contentText(raw json.RawMessage) (text, thinking string) {
 			text += t
 			thinking += th
 		}
+
 	case '{':
 		var b struct {
 			Type     string          `json:"type"`
 			Text     json.RawMessage `json:"text"`
 			Thinking json.RawMessage `json:"thinking"`
 		}
+
 		_ = json.Unmarshal(raw, &b)
 		text, _ = contentText(b.Text)
 		thinking, _ = contentText(b.Thinking)
@@ -140,6 +143,7 @@ func contentText(raw json.RawMessage) (text, thinking string) {
 			text, thinking = "", thinking+text
 		}
 	}
+
 	return text, thinking
 }
 

@@ -15,10 +15,12 @@ func (l *detailList) add(raw json.RawMessage) {
 	if !present(raw) {
 		return
 	}
+
 	var items []map[string]json.RawMessage
 	if json.Unmarshal(raw, &items) != nil {
 		return
 	}
+
 	for _, item := range items {
 		if n := len(l.list); n > 0 && samePiece(l.list[n-1], item) {
 			joinPiece(l.list[n-1], item)

@@ -39,6 +39,7 @@ type drafts struct {
 func (ds *drafts) acquire(session string) *draft {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
+
 	i := slices.IndexFunc(ds.list, func(d *draft) bool { return d.session == session })
 	if i < 0 {
 		d := &draft{session: session}
@@ -47,6 +48,7 @@ func (ds *drafts) acquire(session string) *draft {
 		}
 		return d
 	}
+
 	return ds.remove(i)
 }
 
@@ -55,13 +57,16 @@ func (ds *drafts) release(d *draft) {
 	if d == nil || cap(d.buf) > maxDraftBytes || d.session == "" {
 		return
 	}
+
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
+
 	for len(ds.list) >= maxDrafts || ds.size+cap(d.buf) > maxDraftBytes {
 		if old := ds.remove(0); len(ds.free) < maxFree && cap(old.buf) <= maxFreeBytes {
 			ds.free = append(ds.free, old.buf)
 		}
 	}
+
 	ds.list = append(ds.list, d)
 	ds.size += cap(d.buf)
 }
@@ -81,16 +86,19 @@ func (d *draft) extend(e *encoder, head []byte, msgs []llm.Message) ([]byte, boo
 	if !sound(msgs, max(n-1, 0)) {
 		return nil, false
 	}
+
 	if n == 0 {
 		d.head = head
 		d.buf = append(slices.Grow(d.buf[:0], len(head)+size(llm.Request{Messages: msgs})), head...)
 	}
+
 	for i := n; i < len(msgs); i++ {
 		if d.buf[len(d.buf)-1] != '[' {
 			d.buf = append(d.buf, ',')
 		}
 		d.buf = e.message(d.buf, msgs[i], false)
 	}
+
 	d.msgs = msgs
 	body := append(d.buf, ']', '}')
 	d.buf = body[:len(body)-2]
@@ -108,6 +116,7 @@ func (d *draft) common(head []byte, msgs []llm.Message) int {
 	if &d.msgs[0] == &msgs[0] {
 		return n
 	}
+
 	for i := range d.msgs {
 		if !sameMessage(&d.msgs[i], &msgs[i]) {
 			return 0
@@ -125,17 +134,20 @@ func sameMessage(a, b *llm.Message) bool {
 		!bytes.Equal(a.ReasoningDetails, b.ReasoningDetails) {
 		return false
 	}
+
 	for i := range a.ToolCalls {
 		x, y := &a.ToolCalls[i], &b.ToolCalls[i]
 		if x.ID != y.ID || x.Name != y.Name || x.Arguments != y.Arguments || len(x.Extra) != len(y.Extra) {
 			return false
 		}
+
 		for k, v := range x.Extra {
 			if !bytes.Equal(v, y.Extra[k]) {
 				return false
 			}
 		}
 	}
+
 	for i := range a.Content.Blocks {
 		x, y := &a.Content.Blocks[i], &b.Content.Blocks[i]
 		if x.Type != y.Type || x.Text != y.Text || x.ImageURL != y.ImageURL || !bytes.Equal(x.Raw, y.Raw) {
@@ -153,14 +165,17 @@ func sound(msgs []llm.Message, from int) bool {
 	if len(msgs) == 0 || msgs[len(msgs)-1].Role == llm.Assistant {
 		return false
 	}
+
 	for from > 0 && msgs[from].Role == llm.ToolRole {
 		from-- // back to the call the results belong to
 	}
+
 	var calls []llm.ToolCall // not answered yet
 	prev := llm.Role("")
 	if from > 0 {
 		prev = msgs[from-1].Role
 	}
+
 	for i := from; i < len(msgs); i++ {
 		m := &msgs[i]
 		if m.Role == llm.ToolRole {
@@ -170,6 +185,7 @@ func sound(msgs []llm.Message, from int) bool {
 			calls, prev = calls[1:], m.Role
 			continue
 		}
+
 		switch {
 		case len(calls) > 0, m.Role == prev:
 			return false
@@ -178,12 +194,15 @@ func sound(msgs []llm.Message, from int) bool {
 		case prev == "" && m.Role == llm.Assistant:
 			return false
 		}
+
 		for j, c := range m.ToolCalls {
 			if c.ID == "" || c.Name == "" || strings.Contains(c.ID, "|") || slices.ContainsFunc(m.ToolCalls[:j], func(o llm.ToolCall) bool { return o.ID == c.ID }) {
 				return false
 			}
 		}
+
 		calls, prev = m.ToolCalls, m.Role
 	}
+
 	return len(calls) == 0
 }

@@ -31,10 +31,12 @@ func (e *encoder) messages(ctx context.Context, b []byte, req llm.Request) []byt
 	if req.System != "" {
 		b = append(b, ',')
 	}
+
 	last, before := -1, -1
 	if e.mark {
 		last, before = breakpoints(msgs)
 	}
+
 	for i, m := range msgs {
 		b = e.message(b, m, i == last || i == before)
 		b = append(b, ',')
@@ -69,6 +71,7 @@ func breakpoints(msgs []llm.Message) (last, before int) {
 			return last, i
 		}
 	}
+
 	return last, before
 }
 
@@ -78,6 +81,7 @@ func (e *encoder) message(b []byte, m llm.Message, mark bool) []byte {
 	if m.Role == llm.System {
 		role = e.role
 	}
+
 	b = text.AppendJSON(b, role)
 	if m.Role == llm.ToolRole {
 		b = append(b, `,"tool_call_id":`...)
@@ -87,6 +91,7 @@ func (e *encoder) message(b []byte, m llm.Message, mark bool) []byte {
 			b = text.AppendJSON(b, m.Name)
 		}
 	}
+
 	b = append(b, `,"content":`...)
 	b = e.content(b, m, mark)
 	if m.Role == llm.Assistant {
@@ -106,15 +111,18 @@ func (e *encoder) content(b []byte, m llm.Message, mark bool) []byte {
 	if c.Blocks != nil {
 		c.Blocks = solid(c.Blocks)
 	}
+
 	if len(c.Blocks) == 0 && c.Text == "" {
 		if m.Role == llm.Assistant && len(m.ToolCalls) > 0 {
 			return append(b, "null"...)
 		}
 		c = llm.Text(emptyText)
 	}
+
 	if !mark {
 		return c.AppendJSON(b, false)
 	}
+
 	list := blocks(c)
 	b = append(b, '[')
 	for i, blk := range list {
@@ -126,6 +134,7 @@ func (e *encoder) content(b []byte, m llm.Message, mark bool) []byte {
 			b = append(wire.AppendCacheMark(b[:len(b)-1], m.Role == llm.System && e.d.o.CacheTTL > 5*time.Minute), '}')
 		}
 	}
+
 	return append(b, ']')
 }
 
@@ -142,6 +151,7 @@ func flatten(list []llm.Block) string {
 			parts = append(parts, string(blk.Raw))
 		}
 	}
+
 	return strings.Join(parts, "\n")
 }
 
@@ -156,6 +166,7 @@ func solid(list []llm.Block) []llm.Block {
 			out = append(out, blk)
 		}
 	}
+
 	return out
 }
 
@@ -172,6 +183,7 @@ func (e *encoder) calls(b []byte, m llm.Message) []byte {
 	if len(m.ToolCalls) == 0 {
 		return b
 	}
+
 	gemini := strings.Contains(slug(e.model), "gemini")
 	b = append(b, `,"tool_calls":[`...)
 	for i, c := range m.ToolCalls {
@@ -184,9 +196,11 @@ func (e *encoder) calls(b []byte, m llm.Message) []byte {
 		if gemini && i == 0 && !bytes.Contains(c.Extra["extra_content"], []byte("thought_signature")) {
 			c.Extra = map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"skip_thought_signature_validator"}}`)}
 		}
+
 		c.Arguments = wire.ReplayArguments(c.Arguments)
 		b = c.AppendJSON(b)
 	}
+
 	return append(b, ']')
 }
 
@@ -202,6 +216,7 @@ func (e *encoder) reasoning(b []byte, m llm.Message) []byte {
 	case e.g.backfill:
 		b = append(b, `,"reasoning_content":""`...)
 	}
+
 	if len(m.ReasoningDetails) > 0 && m.Origin == e.d.o.Name {
 		b = append(b, `,"reasoning_details":`...)
 		b = append(b, m.ReasoningDetails...)
@@ -219,17 +234,20 @@ func (e *encoder) tools(b []byte, tools []llm.ToolDef) []byte {
 			lastOwn = i
 		}
 	}
+
 	b = append(b, '[')
 	for i, t := range tools {
 		if i > 0 {
 			b = append(b, ',')
 		}
+
 		b = append(b, `{"type":"function","function":{"name":`...)
 		b = text.AppendJSON(b, t.Name)
 		if t.Description != "" {
 			b = append(b, `,"description":`...)
 			b = text.AppendJSON(b, t.Description)
 		}
+
 		b = append(b, `,"parameters":`...)
 		b = append(b, e.d.schema(t.Schema)...)
 		b = append(b, '}')
@@ -238,5 +256,6 @@ func (e *encoder) tools(b []byte, tools []llm.ToolDef) []byte {
 		}
 		b = append(b, '}')
 	}
+
 	return append(b, ']')
 }

@@ -43,12 +43,14 @@ func (d *driver) generation(req llm.Request, a adaptations) generation {
 	if effort == "minimum" {
 		effort = "minimal"
 	}
+
 	off := effort == "none" || effort == "minimal"
 	g := generation{temperature: req.Temperature, maxField: "max_tokens", thinkingOn: effort != "" && !off}
 	reasoner := strings.Contains(s, "gpt-5") || isOSeries(s) || s == "kimi-k3"
 	if (row.MaxCompletionTokens || reasoner) != (a&otherMax != 0) {
 		g.maxField = "max_completion_tokens"
 	}
+
 	switch {
 	case effort != "" && effort != "none", reasoner, a&noTemperature != 0:
 		g.temperature = nil
@@ -58,6 +60,7 @@ func (d *driver) generation(req llm.Request, a adaptations) generation {
 		one := 1.0
 		g.temperature = &one
 	}
+
 	own := modelStyle(s)
 	if effort != "" && effort != "adaptive" {
 		g.effort = wireEffort(effort, s, row)
@@ -68,12 +71,14 @@ func (d *driver) generation(req llm.Request, a adaptations) generation {
 			g.thinking = nil
 		}
 	}
+
 	if a&noEffort != 0 {
 		g.effort = ""
 	}
 	if a&noThinking != 0 {
 		g.thinking, g.gateway = nil, ""
 	}
+
 	always := strings.Contains(s, "deepseek-v4") || strings.Contains(s, "deepseek-reasoner")
 	g.backfill = a&wantReasoning != 0 || g.thinkingOn && (row.ReasoningBackfill || own != "") || always && !off
 	return g
@@ -90,6 +95,7 @@ func wireEffort(effort, s string, row wire.Quirks) string {
 			return ""
 		}
 		return "max"
+
 	case strings.HasPrefix(s, "kimi-") || s == "k2.6-code-preview":
 		return "" // thinks by its switch and rejects both
 	case row.EffortAsSwitch:
@@ -97,9 +103,11 @@ func wireEffort(effort, s string, row wire.Quirks) string {
 			return ""
 		}
 		return "high"
+
 	case row.MinimumEffort && effort == "minimal":
 		return "minimum"
 	}
+
 	return effort
 }
 

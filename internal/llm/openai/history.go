@@ -51,10 +51,12 @@ func (d *driver) pair(ctx context.Context, msgs []llm.Message) []llm.Message {
 			out, lost = d.step(out, m, msgs[i:n], i)
 			dropped += lost
 			i = n
+
 		default:
 			out = append(out, m)
 		}
 	}
+
 	if dropped > 0 {
 		d.o.Log.WarnContext(ctx, "dropped tool calls and results without a partner", "provider", d.o.Name, "count", dropped)
 	}
@@ -74,22 +76,27 @@ func (d *driver) step(out []llm.Message, m llm.Message, results []llm.Message, a
 				break
 			}
 		}
+
 		if r < 0 || strings.TrimSpace(c.Name) == "" {
 			continue
 		}
+
 		id := d.callID(c.ID)
 		if id == "" || used[id] {
 			id = shortID(fmt.Sprintf("%s:%d:%d", c.ID, at, k))
 		}
+
 		used[id] = true
 		c.ID, ids[r] = id, id
 		calls = append(calls, c)
 	}
+
 	lost := len(m.ToolCalls) - len(calls)
 	m.ToolCalls = calls
 	if len(calls) > 0 || !m.Content.Blank() {
 		out = append(out, m)
 	}
+
 	var images []llm.Block
 	for j, r := range results {
 		if ids[j] == "" {
@@ -100,6 +107,7 @@ func (d *driver) step(out []llm.Message, m llm.Message, results []llm.Message, a
 		r.Content, images = liftImages(r, images)
 		out = append(out, r)
 	}
+
 	if len(images) > 0 {
 		out = append(out, llm.Message{Role: llm.User, Content: llm.Content{Blocks: images}})
 	}
@@ -114,6 +122,7 @@ func liftImages(r llm.Message, images []llm.Block) (llm.Content, []llm.Block) {
 	if !slices.ContainsFunc(r.Content.Blocks, isImage) {
 		return r.Content, images
 	}
+
 	images = append(images, llm.Block{Type: "text", Text: "Image from the result of " + r.Name + ":"})
 	var rest []llm.Block
 	for _, b := range r.Content.Blocks {
@@ -123,6 +132,7 @@ func liftImages(r llm.Message, images []llm.Block) (llm.Content, []llm.Block) {
 			rest = append(rest, b)
 		}
 	}
+
 	if len(rest) == 0 {
 		return llm.Text("(the image follows)"), images
 	}
@@ -156,6 +166,7 @@ func alternate(msgs []llm.Message) []llm.Message {
 		}
 		out = append(out, m)
 	}
+
 	return out
 }
 
@@ -186,9 +197,11 @@ func endWithInput(msgs []llm.Message) []llm.Message {
 	for n > 0 && msgs[n-1].Role == llm.Assistant {
 		n--
 	}
+
 	if n == len(msgs) {
 		return msgs
 	}
+
 	last := msgs[len(msgs)-1]
 	msgs = msgs[:n]
 	if !slices.ContainsFunc(msgs, func(m llm.Message) bool { return m.Role == llm.User || m.Role == llm.ToolRole }) {

@@ -85,20 +85,24 @@ func New(o Options) (llm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	local := o.Local || httpsafe.IsLocal(o.BaseURL)
 	if o.Client == nil {
 		if o.Client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err
 		}
 	}
+
 	o.FirstTimeout, o.IdleTimeout = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	extra, err := wire.ParseExtra(o.ExtraBody)
 	if err != nil {
 		return nil, err
 	}
+
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	secrets := slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))
@@ -125,6 +129,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	if err := parent.Err(); err != nil {
 		return err
 	}
+
 	ctx, idle := wire.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
 	defer idle.Stop()
 	body, draft := d.encode(ctx, req)
@@ -135,12 +140,14 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 		shared()
 		resp, sent, err = d.send(ctx, body, shared) //nolint:bodyclose // closed by classify.Read or with the stream
 	}
+
 	if err != nil {
 		return d.classify.Transport(ctx, err)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return d.classify.Read(resp)
 	}
+
 	stream := idle.Body(ctx, resp.Body)
 	defer func() { _ = stream.Close() }()
 	a := &assembler{d: d, req: req, emit: emit, sent: len(body), idle: idle, header: resp.Header}
@@ -149,6 +156,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 			return slices.ContainsFunc(req.Tools, func(t llm.ToolDef) bool { return t.Name == name })
 		})
 	}
+
 	a.emit = func(ev llm.Event) error {
 		if ev.Kind == llm.Done && sent.Load() { // only then is the buffer ours again
 			d.drafts.release(draft)
@@ -172,17 +180,20 @@ func (d *driver) send(ctx context.Context, body []byte, shared func()) (_ *http.
 	if err != nil {
 		return nil, nil, fmt.Errorf("make request: %w", err)
 	}
+
 	req.GetBody = func() (io.ReadCloser, error) {
 		shared()
 		return io.NopCloser(bytes.NewReader(body)), nil
 	}
 	wire.Resendable(req.Header)
 	d.headers(req.Header)
+
 	if d.o.Signer != nil {
 		if err := d.o.Signer.Sign(ctx, req, body); err != nil {
 			return nil, nil, err
 		}
 	}
+
 	resp, err := d.o.Client.Do(req)
 	return resp, sent, err
 }
@@ -192,6 +203,7 @@ func (d *driver) headers(h http.Header) {
 	h.Set("Accept", "text/event-stream")
 	h.Set("User-Agent", "nanobot")
 	h.Set("X-Session-Affinity", d.affinity)
+
 	if d.o.Signer == nil {
 		key := d.o.Key.Reveal()
 		if key == "" {
@@ -199,11 +211,13 @@ func (d *driver) headers(h http.Header) {
 		}
 		h.Set("Authorization", "Bearer "+key)
 	}
+
 	if d.o.Quirks.Attribution {
 		h.Set("HTTP-Referer", attributionURL)
 		h.Set("X-OpenRouter-Title", "nanobot")
 		h.Set("X-OpenRouter-Categories", "cli-agent,personal-agent")
 	}
+
 	for k, v := range d.o.Headers {
 		h.Set(k, v.Reveal())
 	}

@@ -69,6 +69,7 @@ func (o *ordinary) object(member func(key []byte) bool) bool {
 	if o.accept('}') {
 		return true
 	}
+
 	for {
 		key, ok := o.string()
 		if !ok || !o.accept(':') || !member(key[1:len(key)-1]) {
@@ -98,6 +99,7 @@ func (o *ordinary) top(key []byte) bool {
 	if !o.first(k) {
 		return false
 	}
+
 	switch k {
 	case keyHarmless:
 		return o.scalar()
@@ -117,6 +119,7 @@ func (o *ordinary) top(key []byte) bool {
 		o.chunk.Choices = o.choices[:]
 		return true
 	}
+
 	return false
 }
 
@@ -148,9 +151,11 @@ func (o *ordinary) choice(key []byte) bool {
 	case "logprobs", "native_finish_reason", "stop_reason", "token_ids":
 		k = keyNull
 	}
+
 	if !o.first(k) {
 		return false
 	}
+
 	switch k {
 	case keyIndex:
 		n, ok := o.digits()
@@ -162,6 +167,7 @@ func (o *ordinary) choice(key []byte) bool {
 	case keyFinish, keyNull:
 		return o.null()
 	}
+
 	return false
 }
 
@@ -171,6 +177,7 @@ func (o *ordinary) member(key []byte) bool {
 	if !o.first(k) {
 		return false
 	}
+
 	switch k {
 	case keyHarmless:
 		_, ok := o.string()
@@ -195,6 +202,7 @@ func (o *ordinary) member(key []byte) bool {
 		o.delta.ToolCalls = o.calls[:]
 		return true
 	}
+
 	return false
 }
 
@@ -237,6 +245,7 @@ func (o *ordinary) call(key []byte) bool {
 		o.callIndex = n
 		c.Index = &o.callIndex
 		return ok && o.first(keyCallIndex)
+
 	case "type":
 		_, ok := o.string()
 		return ok
@@ -250,6 +259,7 @@ func (o *ordinary) call(key []byte) bool {
 			return ok
 		})
 	}
+
 	return false
 }
 
@@ -336,6 +346,7 @@ func (o *ordinary) string() ([]byte, bool) {
 	if o.peek() != '"' {
 		return nil, false
 	}
+
 	start := o.pos
 	for i := start + 1; i < len(o.data); i++ {
 		switch c := o.data[i]; {
@@ -351,6 +362,7 @@ func (o *ordinary) string() ([]byte, bool) {
 			}
 		}
 	}
+
 	return nil, false
 }
 
@@ -399,12 +411,14 @@ func simpleText(inner []byte) (string, bool) {
 			}
 		}
 	}
+
 	switch {
 	case !utf8.Valid(inner):
 		return "", false
 	case escapes == 0:
 		return string(inner), true
 	}
+
 	var b strings.Builder
 	b.Grow(len(inner) - escapes)
 	for i := 0; i < len(inner); i++ {
@@ -415,5 +429,6 @@ func simpleText(inner []byte) (string, bool) {
 		}
 		b.WriteByte(c)
 	}
+
 	return b.String(), true
 }

@@ -17,11 +17,14 @@ func (d *driver) schema(raw json.RawMessage) json.RawMessage {
 	if !d.o.Quirks.KeepSchemaSimple {
 		return raw
 	}
+
 	d.mu.Lock()
 	defer d.mu.Unlock()
+
 	if s, ok := d.schemas[string(raw)]; ok {
 		return s
 	}
+
 	s := simplify(raw)
 	d.schemas[string(raw)] = s
 	return s
@@ -51,6 +54,7 @@ func (s *simplifier) value(m map[string]any, depth int) map[string]any {
 	if depth > maxSchemaDepth {
 		return map[string]any{"type": "string"}
 	}
+
 	if ref, ok := m["$ref"].(string); ok {
 		if target := s.resolve(ref); target != nil && !slices.Contains(s.open, ref) {
 			s.open = append(s.open, ref)
@@ -59,21 +63,25 @@ func (s *simplifier) value(m map[string]any, depth int) map[string]any {
 		}
 		return map[string]any{"type": "object"}
 	}
+
 	out := map[string]any{}
 	for _, k := range []string{"description", "enum", "nullable"} {
 		if v, ok := m[k]; ok {
 			out[k] = v
 		}
 	}
+
 	s.kind(m, out)
 	if c, ok := m["const"]; ok {
 		out["enum"] = []any{c}
 	}
+
 	for _, k := range []string{"anyOf", "oneOf", "allOf"} {
 		if list, ok := m[k].([]any); ok {
 			s.union(list, out, depth)
 		}
 	}
+
 	if props, ok := m["properties"].(map[string]any); ok {
 		simple := map[string]any{}
 		for name, p := range props {
@@ -83,6 +91,7 @@ func (s *simplifier) value(m map[string]any, depth int) map[string]any {
 				simple[name] = map[string]any{"type": "string"}
 			}
 		}
+
 		out["properties"] = simple
 		if req, ok := m["required"].([]any); ok {
 			out["required"] = slices.DeleteFunc(slices.Clone(req), func(v any) bool {
@@ -91,6 +100,7 @@ func (s *simplifier) value(m map[string]any, depth int) map[string]any {
 			})
 		}
 	}
+
 	if items, ok := m["items"].(map[string]any); ok {
 		out["items"] = s.value(items, depth+1)
 	} else if out["type"] == "array" {
@@ -130,6 +140,7 @@ func (s *simplifier) union(list []any, out map[string]any, depth int) {
 		if done {
 			continue
 		}
+
 		done = true
 		for k, v := range s.value(branch, depth+1) {
 			if _, set := out[k]; !set {
@@ -144,6 +155,7 @@ func (s *simplifier) resolve(ref string) map[string]any {
 	if !ok {
 		return nil
 	}
+
 	at := any(s.root)
 	for part := range strings.SplitSeq(path, "/") {
 		m, ok := at.(map[string]any)
@@ -152,6 +164,7 @@ func (s *simplifier) resolve(ref string) map[string]any {
 		}
 		at = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(part)]
 	}
+
 	m, _ := at.(map[string]any)
 	return m
 }

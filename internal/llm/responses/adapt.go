@@ -35,10 +35,12 @@ func (d *driver) adapt(ctx context.Context, req llm.Request, e *llm.Error) bool 
 	if bit == 0 {
 		return false
 	}
+
 	key := req.Model
 	if bit == noReasoning {
 		key = sessionKey(req) // it is the history that is stale, not the model
 	}
+
 	d.mu.Lock()
 	known := d.learned[key]
 	d.learned[key] = known | bit
@@ -46,6 +48,7 @@ func (d *driver) adapt(ctx context.Context, req llm.Request, e *llm.Error) bool 
 	if known&bit != 0 {
 		return false
 	}
+
 	d.o.Log.InfoContext(ctx, "the server refuses a part of the request, sending without it", "provider", d.o.Name, "model", req.Model, "err", e)
 	return true
 }
@@ -63,6 +66,7 @@ func lesson(e *llm.Error) adaptations {
 	if e.Status != 400 && e.Status != 404 && e.Status != 422 {
 		return 0
 	}
+
 	text := strings.ToLower(e.Message)
 	has := func(s string) bool { return strings.Contains(text, s) }
 	name := strings.ToLower(strings.TrimPrefix(e.Param, "body."))
@@ -72,6 +76,7 @@ func lesson(e *llm.Error) adaptations {
 		has("without its required following item"),
 		has("items are not persisted"):
 		return noReasoning
+
 	case e.Status == 404:
 		return 0
 	case strings.HasPrefix(name, "input[") && strings.HasSuffix(name, ".id"), has("'input[") && has("].id'"):
@@ -79,12 +84,14 @@ func lesson(e *llm.Error) adaptations {
 	case strings.HasPrefix(name, "input[") && strings.HasSuffix(name, ".output"), has("'input[") && has("].output'"):
 		return flatOutput
 	}
+
 	if e.Kind != llm.UnsupportedParam {
 		return 0
 	}
 	if bit := parameter(name); bit != 0 {
 		return bit
 	}
+
 	for _, p := range []string{ // the longer names first: some are parts of others
 		"reasoning.encrypted_content", "encrypted content", "reasoning.summary", "reasoning.context", "reasoning.effort", "parallel_tool_calls", "max_output_tokens",
 		"prompt_cache_key", "tool_choice", "temperature", "verbosity", "strict", "include", "reasoning", "store",
@@ -93,6 +100,7 @@ func lesson(e *llm.Error) adaptations {
 			return parameter(p)
 		}
 	}
+
 	return 0
 }
 

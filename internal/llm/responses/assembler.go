@@ -65,6 +65,7 @@ func (a *assembler) stream(ctx context.Context, r, raw io.Reader) error {
 		if err != nil {
 			return a.d.classify.Broken(ctx, err)
 		}
+
 		data := bytes.TrimSpace(ev.Data)
 		if len(data) == 0 || string(data) == "[DONE]" {
 			continue
@@ -86,6 +87,7 @@ func (a *assembler) whole(data []byte) error {
 	if len(data) == 0 {
 		return a.failure(llm.Empty, "the server sent an empty answer")
 	}
+
 	r := &reply{}
 	if data[0] != '{' || decode(data, r) != nil || present(r.Error) || r.Status == "" && r.Output == nil && r.OutputText == "" {
 		return a.d.classify.Response(http.StatusOK, a.header, data)
@@ -111,9 +113,11 @@ func (a *assembler) event(ctx context.Context, name string, data []byte) error {
 		a.d.o.Log.WarnContext(ctx, "skipped an undecodable event", "provider", a.d.o.Name, "err", err)
 		return nil
 	}
+
 	if ev.Type == "" {
 		ev.Type = name
 	}
+
 	switch ev.Type {
 	case "response.completed", "response.incomplete", "response.done", "response.failed", "response.cancelled":
 		if ev.Response == nil {
@@ -126,6 +130,7 @@ func (a *assembler) event(ctx context.Context, name string, data []byte) error {
 	case "error", "response.error":
 		return a.d.classify.Response(0, a.header, data)
 	}
+
 	if ev.Type == "" && present(ev.Error) {
 		return a.d.classify.Response(0, a.header, data)
 	}
@@ -171,6 +176,7 @@ func (a *assembler) piece(ev *event) error {
 			return err
 		}
 		return a.write(o, piece)
+
 	case "response.function_call_arguments.done":
 		o := a.at(ev)
 		o.kind = "function_call"
@@ -192,12 +198,14 @@ func (a *assembler) addText(o *output, index int, s string, whole bool) error {
 	if s == "" {
 		return nil
 	}
+
 	if o != a.lastText {
 		if a.lastText != nil && apart(&a.text, s) {
 			s = "\n\n" + s // another message of the same answer
 		}
 		a.lastText = o
 	}
+
 	a.text.WriteString(s)
 	return a.emit(llm.Event{Kind: llm.TextDelta, Text: s})
 }
@@ -208,12 +216,14 @@ func (a *assembler) think(o *output, index int, s string, whole bool) error {
 	if s = p.add(s, whole); s == "" {
 		return nil
 	}
+
 	if p != a.lastPart {
 		if a.lastPart != nil && apart(&a.reasoning, s) {
 			s = "\n" + s
 		}
 		a.lastPart = p
 	}
+
 	a.reasoning.WriteString(s)
 	return a.emit(llm.Event{Kind: llm.ReasoningDelta, Text: s})
 }
@@ -240,6 +250,7 @@ func (a *assembler) item(o *output, raw json.RawMessage) error {
 				return err
 			}
 		}
+
 	case "function_call":
 		o.setArguments(it.Arguments)
 	case webSearch:
@@ -250,6 +261,7 @@ func (a *assembler) item(o *output, raw json.RawMessage) error {
 		if err := a.hosted(o, it, phase); err != nil {
 			return err
 		}
+
 	case "reasoning":
 		for i, p := range it.Summary {
 			if err := a.think(o, i, p.Text, true); err != nil {
@@ -262,6 +274,7 @@ func (a *assembler) item(o *output, raw json.RawMessage) error {
 			}
 		}
 	}
+
 	o.hold(it, raw)
 	return nil
 }
@@ -274,6 +287,7 @@ func (a *assembler) hosted(o *output, it item, phase string) error {
 	if it.Type != webSearch || o.announced == phase || o.announced == "end" || o.announced == "error" {
 		return nil
 	}
+
 	o.announced = phase
 	queries := it.Action.Queries
 	if len(queries) == 0 && it.Action.Query != "" {
@@ -308,16 +322,19 @@ func (a *assembler) close(r *reply) error {
 		}
 		return a.d.classify.Response(0, a.header, raw)
 	}
+
 	for i, raw := range r.Output {
 		if err := a.item(a.out.match(i, raw), raw); err != nil {
 			return err
 		}
 	}
+
 	if a.text.Len() == 0 && r.OutputText != "" {
 		if err := a.addText(a.out.find(nowhere, ""), 0, r.OutputText, true); err != nil {
 			return err
 		}
 	}
+
 	a.final = r
 	return nil
 }
@@ -348,12 +365,15 @@ func (a *assembler) finishReason(calls []llm.ToolCall) llm.Finish {
 		}
 		return llm.FinishLength
 	}
+
 	if a.refused {
 		return llm.FinishRefusal
 	}
+
 	if a.final.Status == "completed" {
 		wire.CloseCalls(calls)
 	}
+
 	if wire.AnyCut(calls) {
 		return llm.FinishLength
 	}

@@ -26,10 +26,12 @@ func parseExtra(o Options) ([]field, error) {
 	if len(o.ExtraBody) == 0 || string(o.ExtraBody) == "null" {
 		return nil, nil
 	}
+
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(o.ExtraBody, &m); err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Provider: o.Name, Message: "extraBody must be a JSON object", Err: err}
 	}
+
 	delete(m, "input") // the history is ours
 	fields := make([]field, 0, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -65,6 +67,7 @@ func overlay(ours, theirs json.RawMessage) json.RawMessage {
 	if json.Unmarshal(ours, &a) != nil || json.Unmarshal(theirs, &b) != nil || a == nil || b == nil {
 		return theirs
 	}
+
 	for k, v := range b {
 		if old, ok := a[k]; ok {
 			v = overlay(old, v)
@@ -80,6 +83,7 @@ func union(ours, theirs json.RawMessage) json.RawMessage {
 	if json.Unmarshal(ours, &a) != nil || json.Unmarshal(theirs, &b) != nil {
 		return theirs
 	}
+
 	for _, v := range b {
 		if !slices.Contains(a, v) {
 			a = append(a, v)
@@ -95,6 +99,7 @@ func appendTools(ours, theirs json.RawMessage) json.RawMessage {
 	if json.Unmarshal(ours, &a) != nil || json.Unmarshal(theirs, &b) != nil {
 		return theirs
 	}
+
 	type named struct {
 		Type string `json:"type"`
 		Name string `json:"name"`
@@ -108,6 +113,7 @@ func appendTools(ours, theirs json.RawMessage) json.RawMessage {
 	if hosted < 0 {
 		return encoded(all, theirs)
 	}
+
 	kept := make([]json.RawMessage, 0, len(all))
 	for i, raw := range all {
 		n := look(raw)
@@ -116,6 +122,7 @@ func appendTools(ours, theirs json.RawMessage) json.RawMessage {
 		}
 		kept = append(kept, raw)
 	}
+
 	return encoded(kept, theirs)
 }
 
@@ -142,6 +149,7 @@ func (d *driver) encode(ctx context.Context, req llm.Request) []byte {
 	for _, f := range fields {
 		size += len(f.key) + len(f.value) + 4
 	}
+
 	b := make([]byte, 0, size+inputSize(req.Messages))
 	b = append(b, '{')
 	for _, f := range fields {
@@ -150,6 +158,7 @@ func (d *driver) encode(ctx context.Context, req llm.Request) []byte {
 		b = append(b, f.value...)
 		b = append(b, ',')
 	}
+
 	b = append(b, `"input":`...)
 	b = d.input(ctx, b, req, a)
 	return append(b, '}')
@@ -164,13 +173,16 @@ func inputSize(msgs []llm.Message) int {
 		for _, t := range m.Thinking {
 			n += len(t)
 		}
+
 		for _, b := range m.Content.Blocks {
 			n += len(b.Text) + len(b.ImageURL) + 60
 		}
+
 		for _, c := range m.ToolCalls {
 			n += len(c.Arguments) + 200
 		}
 	}
+
 	return n + n/16 // escapes
 }
 
@@ -191,9 +203,11 @@ func (d *driver) head(req llm.Request, a adaptations) []field {
 	case codex:
 		text("instructions", defaultInstructions)
 	}
+
 	if on(noStore) {
 		raw("store", "false")
 	}
+
 	raw("stream", "true")
 	if req.MaxTokens != 0 && !codex && on(noMaxTokens) {
 		raw("max_output_tokens", strconv.Itoa(max(leastTokens, req.MaxTokens)))
@@ -214,12 +228,15 @@ func (d *driver) head(req llm.Request, a adaptations) []field {
 		sum := sha256.Sum256([]byte(req.SessionKey)) // session keys name chats and people
 		text("prompt_cache_key", hex.EncodeToString(sum[:16]))
 	}
+
 	if len(req.Tools) == 0 {
 		return fields
 	}
+
 	if codex && on(noParallel) {
 		raw("parallel_tool_calls", "true")
 	}
+
 	choice := req.ToolChoice
 	if choice == "" && codex {
 		choice = "auto"
@@ -258,6 +275,7 @@ func (d *driver) reasoning(model, effort string, a adaptations) string {
 	if strings.HasPrefix(slug(model), "gpt-5.6") && a&(noContext|noInclude|noReasoning) == 0 && !d.o.PlainReasoning {
 		parts = append(parts, `"context":"all_turns"`)
 	}
+
 	if len(parts) == 0 {
 		return ""
 	}
@@ -276,6 +294,7 @@ func reasons(model string) bool {
 	if strings.Contains(s, "gpt-5") {
 		return true
 	}
+
 	for _, name := range [...]string{"o1", "o3", "o4"} {
 		if rest, ok := strings.CutPrefix(s, name); ok && (rest == "" || rest[0] == '-' || rest[0] == '.') {
 			return true
@@ -300,27 +319,32 @@ func tools(list []llm.ToolDef, strict bool) json.RawMessage {
 	for _, t := range list {
 		size += len(t.Name) + len(t.Description) + len(t.Schema) + 120
 	}
+
 	b := append(make([]byte, 0, size), '[')
 	for i, t := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
+
 		b = append(b, `{"type":"function","name":`...)
 		b = text.AppendJSON(b, t.Name)
 		if t.Description != "" {
 			b = append(b, `,"description":`...)
 			b = text.AppendJSON(b, t.Description)
 		}
+
 		b = append(b, `,"parameters":`...)
 		if len(t.Schema) == 0 || string(t.Schema) == "null" {
 			b = append(b, `{"type":"object","properties":{}}`...)
 		} else {
 			b = append(b, t.Schema...)
 		}
+
 		if strict {
 			b = append(b, `,"strict":false`...)
 		}
 		b = append(b, '}')
 	}
+
 	return append(b, ']')
 }

@@ -65,6 +65,7 @@ func (m *withChat) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Ev
 			}
 			m.log.InfoContext(ctx, "the server does not take the Responses protocol, using Chat Completions", "model", req.Model, "err", refused)
 		}
+
 		for ev, err := range m.chat.Stream(ctx, forChat(req)) {
 			if !yield(ev, err) {
 				return
@@ -84,14 +85,17 @@ func (m *withChat) try(ctx context.Context, req llm.Request, key string, yield f
 			verdict = failed
 			return e
 		}
+
 		started = true
 		if err == nil {
 			verdict = worked
 		}
+
 		if !yield(ev, err) {
 			return nil
 		}
 	}
+
 	return nil
 }
 
@@ -99,6 +103,7 @@ func (m *withChat) try(ctx context.Context, req llm.Request, key string, yield f
 func (m *withChat) admit(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	c := m.circuits[key]
 	if c == nil || c.failures < breakAfter {
 		return true
@@ -106,6 +111,7 @@ func (m *withChat) admit(key string) bool {
 	if c.probing || time.Now().Before(c.until) {
 		return false
 	}
+
 	c.probing = true
 	return true
 }
@@ -134,6 +140,7 @@ func (m *withChat) recordVerdict(key string, v verdict) {
 		if c.failures >= breakAfter {
 			c.until = time.Now().Add(breakFor)
 		}
+
 	case c != nil:
 		c.probing = false
 	}
@@ -147,11 +154,13 @@ func aboutProtocol(e *llm.Error) bool {
 	default:
 		return false
 	}
+
 	switch e.Kind {
 	case llm.InvalidRequest, llm.UnsupportedParam, llm.NotFound:
 	default:
 		return false // about keys, money, length or pictures: chat would say the same
 	}
+
 	text := strings.ToLower(e.Message)
 	return slices.ContainsFunc([]string{
 		"responses", "response api", "max_output_tokens", "instructions", "previous_response", "unsupported", "not supported",
@@ -168,6 +177,7 @@ func forChat(req llm.Request) llm.Request {
 	}) {
 		return req
 	}
+
 	req.Messages = slices.Clone(req.Messages)
 	for i := range req.Messages {
 		m := &req.Messages[i]
@@ -179,5 +189,6 @@ func forChat(req llm.Request) llm.Request {
 			}
 		}
 	}
+
 	return req
 }

@@ -126,6 +126,7 @@ func textOf(raw json.RawMessage) string {
 	if raw[0] != '"' {
 		return string(raw)
 	}
+
 	var s string
 	_ = json.Unmarshal(raw, &s)
 	return s

@@ -36,6 +36,7 @@ func (d *driver) input(ctx context.Context, b []byte, req llm.Request, a adaptat
 			}
 			e.turn(m, msgs[i+1:n], i)
 			i = n - 1
+
 		case llm.ToolRole:
 			e.dropped++
 		case llm.System:
@@ -44,6 +45,7 @@ func (d *driver) input(ctx context.Context, b []byte, req llm.Request, a adaptat
 			e.message("user", m.Content)
 		}
 	}
+
 	if len(e.b) == start {
 		e.message("user", llm.Text(emptyText))
 	}
@@ -128,6 +130,7 @@ func (e *encoder) parts(c llm.Content) {
 	if c.Blocks == nil {
 		e.textPart(c.Text)
 	}
+
 	for _, blk := range c.Blocks {
 		switch {
 		case blk.Type == "text" && blk.Text == "", blk.Type == "image_url" && blk.ImageURL == "":
@@ -143,6 +146,7 @@ func (e *encoder) parts(c llm.Content) {
 			e.textPart(string(blk.Raw))
 		}
 	}
+
 	e.raw("]")
 }
 
@@ -169,12 +173,14 @@ func (e *encoder) turn(m *llm.Message, results []llm.Message, index int) {
 	if ours && e.a&noReasoning == 0 {
 		hidden = hiddenItems(m.Thinking, e.model)
 	}
+
 	said := !m.Content.Blank()
 	if e.d.o.PlainReasoning && ours && m.Reasoning != "" && (said || len(pairs) > 0) {
 		e.begin(`{"type":"reasoning","content":[{"type":"output_text","text":`)
 		e.text(m.Reasoning)
 		e.raw("}]}")
 	}
+
 	if said {
 		hidden = e.hidden(hidden, 0)
 		e.begin(`{"type":"message","role":"assistant","status":"completed"`)
@@ -183,6 +189,7 @@ func (e *encoder) turn(m *llm.Message, results []llm.Message, index int) {
 		e.text(m.Content.String())
 		e.raw("}]}")
 	}
+
 	for _, p := range pairs {
 		hidden = e.hidden(hidden, p.at+1)
 		e.call(p, ours)
@@ -203,12 +210,15 @@ func (e *encoder) pair(m *llm.Message, results []llm.Message) []pairing {
 				break
 			}
 		}
+
 		if r < 0 || strings.TrimSpace(c.Name) == "" {
 			continue
 		}
+
 		taken[r] = true
 		pairs = append(pairs, pairing{call: c, at: k, result: r, id: unique(e.calls, callID(c.ID), 64)})
 	}
+
 	e.dropped += len(m.ToolCalls) + len(results) - 2*len(pairs)
 	return pairs
 }
@@ -220,6 +230,7 @@ func callID(id string) string {
 	if id == "" {
 		return "call_0"
 	}
+
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' || r == ':' {
 			return r
@@ -240,6 +251,7 @@ func (e *encoder) call(p pairing, ours bool) {
 	if _, item, ok := strings.Cut(p.call.ID, "|"); ok && ours && strings.HasPrefix(item, "fc") && len(item) <= 64 {
 		e.id(item)
 	}
+
 	e.raw(`,"call_id":`)
 	e.text(p.id)
 	e.raw(`,"name":`)
@@ -257,6 +269,7 @@ func (e *encoder) results(pairs []pairing, results []llm.Message) {
 		if i < 0 {
 			continue
 		}
+
 		r := &results[j]
 		e.begin(`{"type":"function_call_output","call_id":`)
 		e.text(pairs[i].id)
@@ -274,8 +287,10 @@ func (e *encoder) results(pairs []pairing, results []llm.Message) {
 				images = append(images, pictures...)
 			}
 		}
+
 		e.raw("}")
 	}
+
 	if len(images) > 0 {
 		e.message("user", llm.Content{Blocks: images})
 	}
@@ -286,6 +301,7 @@ func flat(c llm.Content) string {
 	if c.Blocks == nil {
 		return c.Text
 	}
+
 	var parts []string
 	for _, b := range c.Blocks {
 		switch {
@@ -297,6 +313,7 @@ func flat(c llm.Content) string {
 			parts = append(parts, string(b.Raw))
 		}
 	}
+
 	return strings.Join(parts, "\n")
 }
 
@@ -351,6 +368,7 @@ func (e *encoder) hiddenItem(item json.RawMessage) {
 	if json.Unmarshal(item, &m) != nil {
 		return
 	}
+
 	var id string
 	_ = json.Unmarshal(m["id"], &id)
 	switch {
@@ -364,5 +382,6 @@ func (e *encoder) hiddenItem(item json.RawMessage) {
 		e.begin(string(item))
 		return
 	}
+
 	e.begin(string(encoded(m, item)))
 }

@@ -69,6 +69,7 @@ func (o *output) merge(raw json.RawMessage) item {
 			*f.to = f.from
 		}
 	}
+
 	return it
 }
 
@@ -137,11 +138,13 @@ func (os *outputs) find(index int, id string) *output {
 			return o
 		}
 	}
+
 	for _, o := range slices.Backward(os.list) {
 		if index != nowhere && o.index == index {
 			return o
 		}
 	}
+
 	if n := len(os.list); index == nowhere && id == "" && n > 0 {
 		return os.list[n-1]
 	}
@@ -164,6 +167,7 @@ func (os *outputs) match(place int, raw json.RawMessage) *output {
 	if i := slices.IndexFunc(os.list, same); i >= 0 {
 		return os.list[i]
 	}
+
 	// Without places and ids the order must do.
 	if place < len(os.list) && it.ID == "" {
 		o := os.list[place]
@@ -193,16 +197,19 @@ func (os *outputs) calls() []llm.ToolCall {
 		if !o.isCall() {
 			continue
 		}
+
 		id := o.callID
 		if id == "" || seen[id] {
 			id = "call_" + rand.Text()[:16]
 		}
+
 		seen[id] = true
 		if o.id != "" {
 			id += "|" + o.id
 		}
 		calls = append(calls, llm.ToolCall{ID: id, Name: strings.TrimSpace(o.name), Arguments: o.args.String()})
 	}
+
 	return calls
 }
 
@@ -225,5 +232,6 @@ func (os *outputs) hidden(model string, plain bool) []json.RawMessage {
 			out = append(out, hiddenItem{Model: model, At: at, Item: o.raw}.block())
 		}
 	}
+
 	return out
 }

@@ -90,20 +90,24 @@ func New(o Options) (llm.Model, error) {
 		e.Provider = o.Name
 		return nil, e
 	}
+
 	extra, err := parseExtra(o)
 	if err != nil {
 		return nil, err
 	}
+
 	local := o.Local || httpsafe.IsLocal(o.BaseURL)
 	if o.Client == nil {
 		if o.Client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err
 		}
 	}
+
 	o.FirstTimeout, o.IdleTimeout = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	secrets := slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))
@@ -129,6 +133,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	if err := parent.Err(); err != nil {
 		return err
 	}
+
 	ctx, idle := wire.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
 	defer idle.Stop()
 	body := d.encode(ctx, req)
@@ -137,14 +142,17 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 		_ = resp.Body.Close()
 		resp, err = d.send(ctx, body)
 	}
+
 	if err != nil {
 		return d.classify.Transport(ctx, err)
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	stream := idle.Body(ctx, resp.Body)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return d.refusal(resp, stream)
 	}
+
 	a := &assembler{d: d, req: req, emit: emit, sent: len(body), idle: idle, header: resp.Header}
 	return a.read(ctx, resp.Header.Get("Content-Type"), stream)
 }
@@ -155,6 +163,7 @@ func (d *driver) send(ctx context.Context, body []byte) (*http.Response, error) 
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Message: "the address of the server is not usable", Err: err}
 	}
+
 	wire.Resendable(req.Header)
 	d.headers(req.Header)
 	if d.o.Signer != nil {
@@ -165,6 +174,7 @@ func (d *driver) send(ctx context.Context, body []byte) (*http.Response, error) 
 			return nil, &llm.Error{Kind: llm.Auth, Message: "cannot sign in: " + err.Error(), Err: err}
 		}
 	}
+
 	return d.o.Client.Do(req)
 }
 
@@ -172,12 +182,14 @@ func (d *driver) headers(h http.Header) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream")
 	h.Set("User-Agent", strings.TrimSuffix("nanobot/"+d.o.Version, "/"))
+
 	if d.o.Codex {
 		h.Set("OpenAI-Beta", "responses=experimental")
 		h.Set("Originator", "nanobot")
 	} else {
 		h.Set("X-Session-Affinity", d.affinity)
 	}
+
 	key := d.o.Key.Reveal()
 	switch {
 	case d.o.Signer != nil:
@@ -188,6 +200,7 @@ func (d *driver) headers(h http.Header) {
 	default:
 		h.Set("Authorization", "Bearer "+key)
 	}
+
 	for k, v := range d.o.Headers {
 		h.Set(k, v.Reveal())
 	}
@@ -204,6 +217,7 @@ func (d *driver) refusal(resp *http.Response, body io.Reader) *llm.Error {
 	if !d.o.Codex || e.Status != http.StatusTooManyRequests {
 		return e
 	}
+
 	var w struct {
 		Error struct {
 			ResetsIn float64 `json:"resets_in_seconds"`
@@ -212,6 +226,7 @@ func (d *driver) refusal(resp *http.Response, body io.Reader) *llm.Error {
 	if json.Unmarshal(data, &w) == nil && w.Error.ResetsIn > 0 && e.RetryAfter == 0 {
 		e.RetryAfter = time.Duration(w.Error.ResetsIn * float64(time.Second))
 	}
+
 	e.Message = "the limit of the ChatGPT plan is reached: " + e.Message
 	return e
 }

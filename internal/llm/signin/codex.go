@@ -39,6 +39,7 @@ func newCodex(w *client, o Options) (flow, error) {
 	if c.baseURL, err = override(o.Getenv, "NANOBOT_OPENAI_CODEX_BASE_URL", "https://chatgpt.com/backend-api"); err != nil {
 		return nil, err
 	}
+
 	if v := o.Getenv("NANOBOT_OPENAI_CODEX_CALLBACK_PORT"); v != "" {
 		if c.port, err = strconv.Atoi(v); err != nil || c.port < 0 || c.port > 65535 {
 			return nil, fmt.Errorf("NANOBOT_OPENAI_CODEX_CALLBACK_PORT: %q is not a port", v)
@@ -69,6 +70,7 @@ func (c *codex) login(ctx context.Context, d Dialog) (token, error) {
 	if d.Device {
 		return c.device(ctx, d)
 	}
+
 	ls, port, err := oauth.Listen(ctx, c.port, true)
 	if err != nil {
 		if d.Pasted == nil || c.port == 0 {
@@ -79,6 +81,7 @@ func (c *codex) login(ctx context.Context, d Dialog) (token, error) {
 		}
 		d.notify(Step{Note: fmt.Sprintf("Port %d cannot be used, so the browser cannot come back by itself.", c.port)})
 	}
+
 	back := oauth.NewCallback("localhost", port, "/auth/callback")
 	back.BareCode = true
 	defer back.Serve(ctx, ls...)()
@@ -102,6 +105,7 @@ func (c *codex) login(ctx context.Context, d Dialog) (token, error) {
 	case errors.Is(err, oauth.ErrNotBack):
 		return token{}, c.w.failed(err.Error() + "; sign in with --device")
 	}
+
 	return token{}, c.w.failed(err.Error())
 }
 
@@ -126,6 +130,7 @@ func (c *codex) accept(got *oauth2.Token, old token) (token, error) {
 	if email, ok := claims(id)["email"].(string); ok {
 		t.Name = email
 	}
+
 	if t.AccountID == "" {
 		return token{}, c.w.failed("the account has no ChatGPT subscription that Codex can use")
 	}
@@ -147,6 +152,7 @@ func (c *codex) refresh(ctx context.Context, old token) (token, error) {
 	if old.Refresh == "" {
 		return token{}, c.w.signIn(fmt.Errorf("the sign-in has expired"))
 	}
+
 	conf := c.config("")
 	conf.Scopes = nil
 	t, err := c.w.Refresh(ctx, conf, old.Refresh, nil)
@@ -171,6 +177,7 @@ func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 	if a.Status == http.StatusNotFound {
 		return token{}, c.w.failed("sign-in by code is not offered here; allow it in the ChatGPT security settings or sign in without --device")
 	}
+
 	var start struct {
 		ID       string `json:"device_auth_id"`
 		Code     string `json:"user_code"`
@@ -182,21 +189,25 @@ func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 	if start.ID == "" || start.Code == "" {
 		return token{}, &llm.Error{Kind: llm.ServerError, Provider: c.w.name, Message: oauth.HostOf(c.issuer) + " gave no usable code"}
 	}
+
 	interval := 5 * time.Second
 	if start.Interval > 0 {
 		interval = time.Duration(start.Interval) * time.Second
 	}
+
 	d.notify(Step{URL: c.issuer + "/codex/device", Code: start.Code})
 	poll := oauth.Request{
 		URL:  c.issuer + "/api/accounts/deviceauth/token",
 		Body: map[string]string{"device_auth_id": start.ID, "user_code": start.Code},
 		Hide: []string{start.ID},
 	}
+
 	until := time.Now().Add(life)
 	for time.Now().Add(interval).Before(until) {
 		if err := wait.For(ctx, interval); err != nil {
 			return token{}, err
 		}
+
 		a, err := c.w.ask(ctx, poll)
 		switch {
 		case err != nil && (ctx.Err() != nil || !transient(err)):
@@ -204,6 +215,7 @@ func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 		case err != nil || a.Status != http.StatusOK:
 			continue // every other status means that the code was not typed yet
 		}
+
 		var got struct {
 			Code     string `json:"authorization_code"`
 			Verifier string `json:"code_verifier"`
@@ -213,6 +225,7 @@ func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 		}
 		return c.redeem(ctx, c.config(c.issuer+"/deviceauth/callback"), got.Code, got.Verifier)
 	}
+
 	return token{}, c.w.failed("the code expired before it was typed; start again")
 }
 
@@ -228,10 +241,12 @@ func (s codexSigner) Sign(ctx context.Context, req *http.Request, _ []byte) erro
 	if err := mayCarry(req, s.a.brand.name); err != nil {
 		return err
 	}
+
 	t, err := s.a.token(ctx)
 	if err != nil {
 		return err
 	}
+
 	h := req.Header
 	h.Set("Authorization", "Bearer "+t.Access)
 	h.Set("Chatgpt-Account-Id", t.AccountID)

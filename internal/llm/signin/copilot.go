@@ -36,6 +36,7 @@ func newCopilot(w *client, o Options) (flow, error) {
 	if c.clientID == "" {
 		c.clientID = "Iv1.b507a08c87ecfe98"
 	}
+
 	c.fixedBase = o.BaseURL != "" || o.Getenv("NANOBOT_COPILOT_BASE_URL") != ""
 	for _, v := range []struct {
 		into            *string
@@ -52,6 +53,7 @@ func newCopilot(w *client, o Options) (flow, error) {
 			return nil, err
 		}
 	}
+
 	return c, nil
 }
 
@@ -62,10 +64,12 @@ func (c *copilot) login(ctx context.Context, d Dialog) (token, error) {
 	if err != nil {
 		return token{}, err
 	}
+
 	a, err := c.w.ask(ctx, oauth.Request{URL: c.userURL, Header: map[string]string{"Authorization": "Bearer " + access}})
 	if err != nil {
 		return token{}, err
 	}
+
 	var user struct {
 		Login string `json:"login"`
 	}
@@ -84,6 +88,7 @@ func (c *copilot) device(ctx context.Context, d Dialog) (string, error) {
 		Endpoint: oauth2.Endpoint{DeviceAuthURL: c.deviceURL, TokenURL: c.accessURL, AuthStyle: oauth2.AuthStyleInParams},
 		Scopes:   []string{"read:user"},
 	}
+
 	shown := false
 	t, err := c.w.Device(ctx, conf, func(da *oauth2.DeviceAuthResponse) error {
 		if da.DeviceCode == "" || da.UserCode == "" || private(da.VerificationURI) != nil {
@@ -93,6 +98,7 @@ func (c *copilot) device(ctx context.Context, d Dialog) (string, error) {
 		d.notify(Step{URL: da.VerificationURI, Code: da.UserCode})
 		return nil
 	}, func(err error) bool { return transient(c.w.explain(ctx, c.accessURL, err)) })
+
 	r, refused := errors.AsType[*oauth.RefusedError](err)
 	switch {
 	case err == nil:
@@ -110,6 +116,7 @@ func (c *copilot) device(ctx context.Context, d Dialog) (string, error) {
 	case r.Code == "access_denied":
 		return "", c.w.failed("the sign-in was declined in the browser")
 	}
+
 	return "", c.w.failed("the sign-in was refused: " + r.Text)
 }
 
@@ -148,6 +155,7 @@ func (c *copilot) exchange(ctx context.Context, github string) (pass, error) {
 	if err != nil {
 		return pass{}, err
 	}
+
 	var got struct {
 		Token     string `json:"token"`
 		ExpiresAt number `json:"expires_at"`
@@ -164,9 +172,11 @@ func (c *copilot) exchange(ctx context.Context, github string) (pass, error) {
 	case err != nil:
 		return pass{}, err
 	}
+
 	if got.Token == "" {
 		return pass{}, &llm.Error{Kind: llm.ServerError, Provider: c.w.name, Message: "GitHub gave no Copilot token"}
 	}
+
 	p := pass{token: got.Token}
 	switch {
 	case got.ExpiresAt > 0:
@@ -176,6 +186,7 @@ func (c *copilot) exchange(ctx context.Context, github string) (pass, error) {
 	default:
 		p.ends = time.Now().Add(1500 * time.Second)
 	}
+
 	if api := got.Endpoints.API; api != "" && !c.fixedBase && private(api) == nil {
 		p.api, _ = url.Parse(api) // private has parsed it
 	}
@@ -198,16 +209,19 @@ func (s *copilotSigner) Sign(ctx context.Context, req *http.Request, body []byte
 	if err := mayCarry(req, s.c.w.name); err != nil {
 		return err
 	}
+
 	p, err := s.passes.Get(ctx, "")
 	if err != nil {
 		return err
 	}
+
 	if p.api != nil && req.URL.Host == oauth.HostOf(s.c.baseURL) {
 		u := *req.URL
 		u.Scheme, u.Host = p.api.Scheme, p.api.Host
 		u.Path = strings.TrimRight(p.api.Path, "/") + u.Path
 		req.URL, req.Host = &u, ""
 	}
+
 	h := req.Header
 	h.Set("Authorization", "Bearer "+p.token)
 	h.Set("User-Agent", s.c.w.Agent)
@@ -244,6 +258,7 @@ func (s *copilotSigner) buy(ctx context.Context, _ string) (pass, error) {
 	if err != nil {
 		return pass{}, err
 	}
+
 	p, err := s.c.exchange(ctx, t.Access)
 	if err != errRevoked { //nolint:errorlint // made above, never wrapped
 		return p, err
@@ -254,6 +269,7 @@ func (s *copilotSigner) buy(ctx context.Context, _ string) (pass, error) {
 	if t, err = s.a.token(ctx); err != nil {
 		return pass{}, err
 	}
+
 	if p, err = s.c.exchange(ctx, t.Access); err == errRevoked { //nolint:errorlint // made above, never wrapped
 		err = s.c.w.signIn(err)
 	}

@@ -33,6 +33,7 @@ func pythonFolder(o Options, application string) string {
 		}
 		return filepath.Join(o.Home, "AppData", "Local", application, "auth")
 	}
+
 	if dir := o.Getenv("XDG_DATA_HOME"); dir != "" {
 		return filepath.Join(dir, application, "auth")
 	}
@@ -46,6 +47,7 @@ func pythonPlaces(o Options, application, file string, renews bool) []foreign {
 	if o.Home == "" {
 		return nil
 	}
+
 	read := func(data []byte, _ time.Time) token {
 		var t token
 		if json.Unmarshal(data, &t) != nil || t.Keyring || (t.Refresh != "") != renews {
@@ -83,6 +85,7 @@ func codexCLI(data []byte, modified time.Time) token {
 	if json.Unmarshal(data, &f) != nil || f.Tokens.Access == "" {
 		return token{}
 	}
+
 	t := token{Access: f.Tokens.Access, AccountID: f.Tokens.AccountID, Expires: modified.Add(time.Hour).UnixMilli()}
 	if exp, ok := claims(t.Access)["exp"].(float64); ok {
 		t.Expires = int64(exp) * 1000
@@ -102,11 +105,13 @@ func (s *tokenStore) elsewhere() (foreign, bool) {
 	if i, err := s.doc.Store.Stat(context.Background(), s.mark); err == nil && i.Exists() {
 		return foreign{}, false
 	}
+
 	for _, f := range s.foreign {
 		data, err := os.ReadFile(f.path)
 		if err != nil {
 			continue
 		}
+
 		fi, err := os.Stat(f.path)
 		if err != nil {
 			continue
@@ -115,6 +120,7 @@ func (s *tokenStore) elsewhere() (foreign, bool) {
 			return f, true
 		}
 	}
+
 	return foreign{}, false
 }
 
@@ -125,6 +131,7 @@ func (s *tokenStore) loadOrImport(ctx context.Context) (token, error) {
 	if !errors.Is(err, errNotSignedIn) {
 		return t, err
 	}
+
 	f, ok := s.elsewhere()
 	switch {
 	case !ok:
@@ -132,6 +139,7 @@ func (s *tokenStore) loadOrImport(ctx context.Context) (token, error) {
 	case f.borrowed:
 		return f.token, nil
 	}
+
 	if err := s.save(ctx, f.token); err != nil {
 		return token{}, err
 	}

@@ -138,27 +138,32 @@ func New(name string, o Options) (*Account, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no sign-in for %q; there is one for %s", name, strings.Join(Names(), ", "))
 	}
+
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	if o.Client == nil {
 		var err error
 		if o.Client, err = httpsafe.Client(httpsafe.Options{HeaderTimeout: oauth.Timeout}); err != nil {
 			return nil, err
 		}
 	}
+
 	w := &client{name: b.name, command: b.command, Wire: oauth.Wire{Client: o.Client, Agent: userAgent(o.Version)}}
 	f, err := b.make(w, o)
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Provider: b.name, Message: err.Error(), Err: err}
 	}
+
 	a := &Account{brand: b, wire: w, flow: f, log: o.Log, base: f.base()}
 	if o.BaseURL != "" {
 		a.base = o.BaseURL
 	}
+
 	a.store = newStore(b, o)
 	a.tokens = oauth.NewSource(oauth.SourceOptions[token]{
 		Key: func(t token) string { return t.Access }, Fresh: token.fresh, Renew: a.renew, Grace: grace, OverlapWait: renewalOverlap,
@@ -202,14 +207,17 @@ func (a *Account) Login(ctx context.Context, d Dialog) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+
 	unlock, err := a.store.alone(ctx)
 	if err != nil {
 		return Status{}, err
 	}
+
 	defer unlock()
 	if err := a.store.save(ctx, t); err != nil {
 		return Status{}, fmt.Errorf("keep the sign-in: %w", err)
 	}
+
 	a.tokens.Put(t)
 	return a.Status(), nil
 }
@@ -255,10 +263,12 @@ func (a *Account) renew(ctx context.Context, refused string) (token, error) {
 	if t, err := a.store.load(ctx); err == nil && good(t) {
 		return t, nil
 	}
+
 	unlock, err := a.store.alone(ctx)
 	if err != nil {
 		return token{}, err
 	}
+
 	defer unlock()
 	old, err := a.store.loadOrImport(ctx)
 	if err != nil {
@@ -267,6 +277,7 @@ func (a *Account) renew(ctx context.Context, refused string) (token, error) {
 	if good(old) {
 		return old, nil
 	}
+
 	next, err := a.flow.refresh(ctx, old)
 	if err != nil {
 		// A program that knows no lock may have been faster.
@@ -275,6 +286,7 @@ func (a *Account) renew(ctx context.Context, refused string) (token, error) {
 		}
 		return token{}, err
 	}
+
 	if err := a.store.save(ctx, next); err != nil {
 		a.log.WarnContext(ctx, "cannot save a renewed sign-in; it ends with this process", "provider", a.brand.name, "err", err)
 	}

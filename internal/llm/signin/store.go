@@ -64,6 +64,7 @@ func (s *tokenStore) describe() (token, error) {
 	case t.Access == "" && !t.Keyring:
 		return token{}, s.doc.Damaged()
 	}
+
 	return t, nil
 }
 
@@ -76,10 +77,12 @@ func (s *tokenStore) load(ctx context.Context) (token, error) {
 	if s.vault == nil {
 		return token{}, errors.New("the sign-in is in the system keyring, which is switched off by NANOBOT_NO_KEYRING or missing here")
 	}
+
 	text, err := s.ask(ctx, func(ctx context.Context) (string, error) { return s.vault.Get(ctx, keyring.Service, s.user) })
 	if err != nil {
 		return token{}, fmt.Errorf("the system keyring does not give the sign-in out: %w", err)
 	}
+
 	var held token
 	if json.Unmarshal([]byte(text), &held) != nil || held.Access == "" {
 		return token{}, errors.New("the sign-in in the system keyring is damaged")
@@ -94,6 +97,7 @@ func (s *tokenStore) save(ctx context.Context, t token) error {
 	if err != nil {
 		return err
 	}
+
 	before, _ := s.describe() // only tells whether the keyring has an old one
 	if s.vault != nil && len(full) <= s.vault.Limit() {
 		_, err := s.ask(ctx, func(ctx context.Context) (string, error) {
@@ -103,9 +107,11 @@ func (s *tokenStore) save(ctx context.Context, t token) error {
 			return s.doc.Save(ctx, token{Keyring: true, Expires: t.Expires, AccountID: t.AccountID, Name: t.Name})
 		}
 	}
+
 	if err := s.doc.Save(ctx, t); err != nil {
 		return err
 	}
+
 	if before.Keyring {
 		s.forget(ctx) // it would only lie around
 	}
@@ -139,13 +145,16 @@ func (s *tokenStore) remove(ctx context.Context) ([]string, error) {
 	if t.Keyring && s.forget(ctx) {
 		removed = append(removed, "the entry in the system keyring")
 	}
+
 	found, err := s.doc.Remove(ctx)
 	if err != nil {
 		return removed, err
 	}
+
 	if found {
 		removed = append(removed, s.doc.Where())
 	}
+
 	// What other programs left must not sign the user in again.
 	if _, ok := s.elsewhere(); ok {
 		if err := s.ignore(ctx); err != nil {
@@ -155,6 +164,7 @@ func (s *tokenStore) remove(ctx context.Context) ([]string, error) {
 			removed = append(removed, "the use of another program's sign-in")
 		}
 	}
+
 	return removed, nil
 }
 
@@ -171,6 +181,7 @@ func (s *tokenStore) status() Status {
 	case err != nil:
 		return Status{Problem: err.Error(), Where: s.doc.Where()}
 	}
+
 	st := Status{SignedIn: true, Account: t.label(), Expires: time.UnixMilli(t.Expires), Where: s.doc.Where()}
 	if t.Keyring {
 		st.Where = "system keyring"

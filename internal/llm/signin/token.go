@@ -36,10 +36,12 @@ func claims(jwt string) map[string]any {
 	if len(parts) != 3 {
 		return nil
 	}
+
 	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
 	if err != nil {
 		return nil
 	}
+
 	var m map[string]any
 	if json.Unmarshal(b, &m) != nil {
 		return nil

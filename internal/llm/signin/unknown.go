@@ -19,6 +19,7 @@ func Unknown(name string) error {
 			return fmt.Errorf("%s uses a key instead of a sign-in; set it with: nanobot config set providers.%s.apiKey -", name, plain)
 		}
 	}
+
 	hint := ""
 	if near := text.NearestRatio(strings.ToLower(name), Names(), 0.6); near != "" {
 		hint = "; did you mean " + near + "?"

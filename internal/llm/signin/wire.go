@@ -48,9 +48,11 @@ func (w *client) explain(ctx context.Context, address string, err error) error {
 	if !answered {
 		return c.Transport(ctx, httpsafe.WithoutURL(err))
 	}
+
 	for _, s := range r.Hide {
 		c.Secrets = append(c.Secrets, httpsafe.NewSecret(s))
 	}
+
 	e := c.Response(r.Status, r.Header, r.Body)
 	switch {
 	case r.OK() && r.Code == "" && json.Valid(r.Body):
@@ -60,6 +62,7 @@ func (w *client) explain(ctx context.Context, address string, err error) error {
 	case r.Said:
 		e.Message = r.Text
 	}
+
 	return e
 }
 
@@ -104,10 +107,12 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	if s == "null" || s == "" {
 		return nil
 	}
+
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || f < 0 || f > 1<<40 {
 		return fmt.Errorf("%s is not a number of seconds", s)
 	}
+
 	*n = number(f)
 	return nil
 }

@@ -67,6 +67,7 @@ func find(name string) (row, bool) {
 			}
 		}
 	}
+
 	return row{}, false
 }
 
@@ -77,6 +78,7 @@ func endpoint(base, suffix string) string {
 	if err != nil {
 		return base
 	}
+
 	p := strings.TrimRight(u.Path, "/")
 	if full := suffix != "" && strings.HasSuffix(p, suffix) || strings.HasSuffix(p, "/inference"); !full {
 		for _, tail := range []string{"/chat/completions", "/audio/transcriptions", "/responses", "/upload", "/transcript"} {
@@ -84,6 +86,7 @@ func endpoint(base, suffix string) string {
 		}
 		p += suffix
 	}
+
 	u.Path = p
 	return u.String()
 }
@@ -104,10 +107,12 @@ func formatOf(name, mimeType string) (format, bool) {
 	if !ok {
 		f, ok = byMIME(mimeType)
 	}
+
 	base := strings.TrimSuffix(path.Base(strings.ReplaceAll(name, `\`, "/")), path.Ext(name))
 	if base == "" || base == "." || base == "/" {
 		base = "audio"
 	}
+
 	f.name = base + "." + f.ext
 	return f, ok
 }
@@ -134,6 +139,7 @@ func byMIME(mimeType string) (format, bool) {
 	if err != nil {
 		return format{}, false
 	}
+
 	switch kind {
 	case "audio/mp4", "audio/x-m4a", "audio/m4a", "video/mp4":
 		return byExtension("m4a")

@@ -46,6 +46,7 @@ func (s *service) send(ctx context.Context, url string, b body) ([]byte, error) 
 		if err == nil {
 			return data, nil
 		}
+
 		e, ok := errors.AsType[*llm.Error](err)
 		if !ok || !e.Retryable() || attempt == retries || e.RetryAfter > maxWait {
 			return nil, err
@@ -63,6 +64,7 @@ func (s *service) once(ctx context.Context, url string, b body) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := s.o.Client.Do(req)
 	if err != nil {
 		return nil, s.classify.Transport(ctx, httpsafe.WithoutURL(err))
@@ -70,6 +72,7 @@ func (s *service) once(ctx context.Context, url string, b body) ([]byte, error) 
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, s.classify.Read(resp)
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
@@ -90,15 +93,18 @@ func (s *service) request(ctx context.Context, url string, b body) (*http.Reques
 		}
 		method, content = http.MethodPost, r
 	}
+
 	req, err := http.NewRequestWithContext(ctx, method, url, content)
 	if err != nil {
 		_ = content.Close()
 		return nil, fault(NotConfigured, "the address of %s is not a URL", s.row.name)
 	}
+
 	if b.open != nil {
 		req.ContentLength = b.size
 		req.Header.Set("Content-Type", b.mime)
 	}
+
 	req.Header.Set("User-Agent", "nanobot")
 	if !s.o.Key.IsZero() {
 		scheme := "Bearer "
@@ -107,6 +113,7 @@ func (s *service) request(ctx context.Context, url string, b body) (*http.Reques
 		}
 		req.Header.Set("Authorization", scheme+s.o.Key.Reveal())
 	}
+
 	for name, v := range s.o.Headers {
 		req.Header.Set(name, v.Reveal())
 	}

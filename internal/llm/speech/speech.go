@@ -103,6 +103,7 @@ func New(o Options) (Transcriber, error) {
 	if o.Disabled {
 		return nil, fault(Disabled, "speech to text is switched off (transcription.enabled)")
 	}
+
 	row, ok := find(cmp.Or(o.Provider, "groq"))
 	if !ok {
 		return nil, fault(NotConfigured, "transcription.provider %q is not known; choose one of %s", o.Provider, strings.Join(Providers(), ", "))
@@ -113,13 +114,16 @@ func New(o Options) (Transcriber, error) {
 	if o.Client == nil {
 		return nil, errors.New("speech: no HTTP client given")
 	}
+
 	if o.Key.IsZero() && o.Getenv != nil {
 		o.Key = httpsafe.NewSecret(o.Getenv(row.env))
 	}
+
 	local := httpsafe.IsLocal(o.Base)
 	if o.Key.IsZero() && !local {
 		return nil, fault(NotConfigured, "speech to text has no key for %s; set providers.%s.apiKey or %s", row.name, row.name, row.env)
 	}
+
 	s := &service{o: o, row: row, url: endpoint(cmp.Or(o.Base, row.base), row.path)}
 	s.o.Model = cmp.Or(o.Model, row.model)
 	s.o.MaxUpload = cmp.Or(o.MaxUpload, 25<<20)
@@ -151,10 +155,12 @@ func (s *service) Transcribe(ctx context.Context, a Audio) (Text, error) {
 	if a.Size > s.o.MaxUpload {
 		return Text{}, s.tooLarge()
 	}
+
 	format, ok := formatOf(a.Name, a.MIME)
 	if !ok {
 		return Text{}, fault(BadMIME, "%s is not a known audio format", strings.TrimSpace(a.Name+" "+a.MIME))
 	}
+
 	if a.Size <= 0 || s.row.inline {
 		data, err := s.load(a)
 		if err != nil {
@@ -162,6 +168,7 @@ func (s *service) Transcribe(ctx context.Context, a Audio) (Text, error) {
 		}
 		a.Size, a.Open = int64(len(data)), func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(data)), nil }
 	}
+
 	text, err := s.row.ask(ctx, s, a, format)
 	if err != nil {
 		return Text{}, err
@@ -182,6 +189,7 @@ func (s *service) load(a Audio) (string, error) {
 	if err != nil {
 		return "", &Error{Code: Unreadable, Message: "the recording cannot be read", Err: err}
 	}
+
 	defer func() { _ = r.Close() }()
 	var b strings.Builder
 	n, err := io.Copy(&b, io.LimitReader(r, s.o.MaxUpload+1))
@@ -193,5 +201,6 @@ func (s *service) load(a Audio) (string, error) {
 	case n == 0:
 		return "", fault(MissingAudio, "the recording is empty")
 	}
+
 	return b.String(), nil
 }

@@ -28,21 +28,25 @@ func askMultipart(ctx context.Context, s *service, a Audio, f format) (string, e
 	if s.o.Language != "" {
 		fields = append(fields, [2]string{"language", s.o.Language})
 	}
+
 	for _, kv := range fields {
 		if err := w.WriteField(kv[0], kv[1]); err != nil {
 			return "", err
 		}
 	}
+
 	if _, err := w.CreatePart(textproto.MIMEHeader{
 		"Content-Disposition": {multipart.FileContentDisposition("file", f.name)},
 		"Content-Type":        {f.mime},
 	}); err != nil {
 		return "", err
 	}
+
 	split := form.Len()
 	if err := w.Close(); err != nil {
 		return "", err
 	}
+
 	head, tail := form.Bytes()[:split], form.Bytes()[split:]
 	data, err := s.send(ctx, s.url, body{
 		mime: w.FormDataContentType(), size: int64(form.Len()) + a.Size,
@@ -68,6 +72,7 @@ func (s *service) text(data []byte) (string, error) {
 	if t := bytes.TrimSpace(data); len(t) > 0 && t[0] != '{' && t[0] != '[' && t[0] != '<' && s.classify.Local {
 		return string(t), nil
 	}
+
 	var answer struct {
 		Text *string `json:"text"`
 	}
@@ -86,6 +91,7 @@ func inlineAudio(a Audio) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = r.Close() }()
 	var b strings.Builder
 	enc := base64.NewEncoder(base64.StdEncoding, &b)
@@ -135,6 +141,7 @@ func askChat(ctx context.Context, s *service, a Audio, f format) (string, error)
 	if err != nil {
 		return "", err
 	}
+
 	var answer struct {
 		Choices []struct {
 			Message struct {
@@ -164,10 +171,12 @@ func askStepFun(ctx context.Context, s *service, a Audio, f format) (string, err
 	if err != nil {
 		return "", err
 	}
+
 	for ev, err := range wire.SSE(bytes.NewReader(data)) {
 		if err != nil {
 			return "", err
 		}
+
 		var e struct {
 			Type string `json:"type"`
 			Text string `json:"text"`
@@ -175,6 +184,7 @@ func askStepFun(ctx context.Context, s *service, a Audio, f format) (string, err
 		if json.Unmarshal(ev.Data, &e) != nil {
 			continue
 		}
+
 		switch {
 		case e.Type == "error" || ev.Name == "error":
 			return "", s.classify.Response(http.StatusOK, nil, ev.Data)
@@ -182,6 +192,7 @@ func askStepFun(ctx context.Context, s *service, a Audio, f format) (string, err
 			return e.Text, nil
 		}
 	}
+
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) || bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) {
 		return "", s.classify.Response(http.StatusOK, nil, data)
 	}
@@ -199,6 +210,7 @@ func askAssemblyAI(ctx context.Context, s *service, a Audio, _ format) (string, 
 	if err != nil {
 		return "", err
 	}
+
 	var up struct {
 		URL string `json:"upload_url"`
 	}
@@ -208,16 +220,19 @@ func askAssemblyAI(ctx context.Context, s *service, a Audio, _ format) (string, 
 	if up.URL == "" {
 		return "", fault(Unreadable, "%s did not say where the recording is", s.row.name)
 	}
+
 	var models []string
 	for m := range strings.SplitSeq(s.o.Model, ",") {
 		if m = strings.TrimSpace(m); m != "" {
 			models = append(models, m)
 		}
 	}
+
 	order := map[string]any{"audio_url": up.URL, "speech_models": models}
 	if s.o.Language != "" {
 		order["language_code"] = s.o.Language
 	}
+
 	b, err := jsonBody(order)
 	if err != nil {
 		return "", err
@@ -241,9 +256,11 @@ func (s *service) poll(ctx context.Context, data []byte) (string, error) {
 		if err := s.decode(data, &job); err != nil {
 			return "", err
 		}
+
 		if n == 0 {
 			id = job.ID
 		}
+
 		switch {
 		case job.Status == "completed":
 			return job.Text, nil
@@ -252,9 +269,11 @@ func (s *service) poll(ctx context.Context, data []byte) (string, error) {
 		case n == polls:
 			return "", &llm.Error{Kind: llm.Timeout, Provider: s.row.name, Message: fmt.Sprintf("no transcript after %s", polls*pollEvery)}
 		}
+
 		if err := wait.For(ctx, pollEvery); err != nil {
 			return "", err
 		}
+
 		var err error
 		if data, err = s.send(ctx, s.url+"/transcript/"+url.PathEscape(id), body{}); err != nil {
 			return "", err

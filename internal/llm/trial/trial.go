@@ -79,11 +79,13 @@ func (t *Trial) Run(ctx context.Context, claim catalog.Offer, report func(Verdic
 	if t.Text(ctx, record); t.err != nil || ctx.Err() != nil {
 		return
 	}
+
 	if claim.Tools == catalog.Unsupported {
 		record(Verdict{Ability: "tools", Result: "skipped", Note: "it is reported not to support tools"})
 	} else {
 		record(t.tools(ctx))
 	}
+
 	switch claim.Vision {
 	case catalog.Supported:
 		record(t.vision(ctx))
@@ -115,6 +117,7 @@ func (t *Trial) ask(ctx context.Context, req llm.Request) (resp llm.Response, fi
 			resp = *ev.Response
 		}
 	}
+
 	t.Usage = t.Usage.Add(resp.Usage)
 	return resp, first, pieces, nil
 }
@@ -144,6 +147,7 @@ func (t *Trial) hello(ctx context.Context) error {
 			return &llm.Error{Kind: llm.Empty, Provider: t.Provider, Message: "no text came back"}
 		}
 	}
+
 	return nil
 }
 
@@ -174,6 +178,7 @@ func (t *Trial) Text(ctx context.Context, record func(Verdict)) {
 		record(Verdict{Ability: "text", Result: "failed", Note: note, Seconds: took})
 		return
 	}
+
 	t.First = first.Seconds()
 	record(Verdict{Ability: "text", Result: "yes", Note: fmt.Sprintf("%q", text.Label(words, 40)), Seconds: took})
 	if pieces > 1 {
@@ -193,6 +198,7 @@ func (t *Trial) tools(ctx context.Context) Verdict {
 			Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]}`),
 		}},
 	})
+
 	v.Seconds = time.Since(start).Seconds()
 	if err != nil {
 		v.Result, v.Note = "failed", t.explain(err, t.Model)
@@ -202,6 +208,7 @@ func (t *Trial) tools(ctx context.Context) Verdict {
 		v.Note = "it answered in words instead of calling the tool"
 		return v
 	}
+
 	call := resp.Message.ToolCalls[0]
 	var sum struct{ A, B json.Number }
 	switch {
@@ -212,6 +219,7 @@ func (t *Trial) tools(ctx context.Context) Verdict {
 	default:
 		v.Result, v.Note = "yes", "add(17, 25)"
 	}
+
 	return v
 }
 
@@ -234,6 +242,7 @@ func (t *Trial) vision(ctx context.Context) Verdict {
 	default:
 		v.Note = fmt.Sprintf("it was shown a red square and said %q", text.Label(words, 40))
 	}
+
 	return v
 }
 

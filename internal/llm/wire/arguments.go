@@ -63,6 +63,7 @@ func parseArguments(s string, brackets bool, nesting int) (json.RawMessage, erro
 	if t[0] == '{' && json.Valid([]byte(t)) {
 		return json.RawMessage(t), nil
 	}
+
 	m := mender{in: unfence(t), brackets: brackets}
 	if err := m.document(); err != nil {
 		return nil, err
@@ -70,6 +71,7 @@ func parseArguments(s string, brackets bool, nesting int) (json.RawMessage, erro
 	if !json.Valid(m.out) {
 		return nil, ErrArgumentsShape
 	}
+
 	switch m.out[0] {
 	case '{':
 		return m.out, nil
@@ -79,6 +81,7 @@ func parseArguments(s string, brackets bool, nesting int) (json.RawMessage, erro
 			return nil, ErrArgumentsShape
 		}
 		return parseArguments(inner, brackets, nesting+1)
+
 	case '[':
 		var list []json.RawMessage
 		if nesting >= maxNesting || json.Unmarshal(m.out, &list) != nil || len(list) != 1 || list[0][0] != '{' {
@@ -86,6 +89,7 @@ func parseArguments(s string, brackets bool, nesting int) (json.RawMessage, erro
 		}
 		return list[0], nil
 	}
+
 	return nil, ErrArgumentsShape
 }
 
@@ -98,6 +102,7 @@ func ReplayArguments(s string) string {
 	if err == nil {
 		return string(raw)
 	}
+
 	if errors.Is(err, ErrArgumentsCut) {
 		m := mender{in: unfence(strings.TrimSpace(s)), closing: true}
 		if m.document() == nil && m.out[0] == '{' && json.Valid(m.out) {
@@ -184,6 +189,7 @@ func (m *mender) value() error {
 			return nil
 		}
 		return ErrArgumentsCut
+
 	case c == '{':
 		return m.container('}', m.member)
 	case c == '[':
@@ -191,6 +197,7 @@ func (m *mender) value() error {
 	case c == '"' || c == '\'':
 		return m.text(c)
 	}
+
 	return m.literal()
 }
 
@@ -199,6 +206,7 @@ func (m *mender) container(end byte, item func() error) error {
 	if m.depth++; m.depth > maxDepth {
 		return fmt.Errorf("%w (nested too deeply)", ErrArgumentsShape)
 	}
+
 	defer func() { m.depth-- }()
 	m.out = append(m.out, m.in[m.pos])
 	m.pos++
@@ -216,12 +224,15 @@ func (m *mender) container(end byte, item func() error) error {
 			m.out = append(m.out, end)
 			return nil
 		}
+
 		if n > 0 {
 			m.out = append(m.out, ',')
 		}
+
 		if err := item(); err != nil {
 			return err
 		}
+
 		complete = true
 		switch c := m.peek(); {
 		case c == ',':
@@ -248,6 +259,7 @@ func (m *mender) member() error {
 			return err
 		}
 	}
+
 	c := m.peek()
 	if m.ended() && !m.closing {
 		return ErrArgumentsCut
@@ -255,9 +267,11 @@ func (m *mender) member() error {
 	if c != ':' && !m.ended() {
 		return m.unexpected()
 	}
+
 	if c == ':' {
 		m.pos++
 	}
+
 	m.out = append(m.out, ':')
 	return m.value()
 }
@@ -267,12 +281,14 @@ func (m *mender) bareKey() error {
 	for !m.ended() && isWord(m.in[m.pos], m.pos > start) {
 		m.pos++
 	}
+
 	if m.pos == start {
 		return m.unexpected()
 	}
 	if m.ended() && !m.closing {
 		return ErrArgumentsCut
 	}
+
 	m.out = text.AppendJSON(m.out, m.in[start:m.pos])
 	return nil
 }
@@ -287,6 +303,7 @@ func (m *mender) literal() error {
 	for !m.ended() && !strings.ContainsRune(" \t\r\n,:]}{[\"'/#", rune(m.in[m.pos])) {
 		m.pos++
 	}
+
 	word := m.in[start:m.pos]
 	switch word {
 	case "true", "false", "null":
@@ -300,6 +317,7 @@ func (m *mender) literal() error {
 		if len(word) > 0 && (word[0] == '-' || word[0] >= '0' && word[0] <= '9') && json.Valid([]byte(word)) {
 			break
 		}
+
 		if m.ended() && m.depth > 0 && (m.closing || cutLiteral(word)) {
 			if !m.closing {
 				return ErrArgumentsCut
@@ -307,9 +325,11 @@ func (m *mender) literal() error {
 			word = "null"
 			break
 		}
+
 		m.pos = start
 		return m.unexpected()
 	}
+
 	m.out = append(m.out, word...)
 	return nil
 }
@@ -351,9 +371,11 @@ func (m *mender) text(quote byte) error {
 			m.out = append(m.out, c)
 		}
 	}
+
 	if !m.closing {
 		return ErrArgumentsCut
 	}
+
 	m.out = append(m.out, '"')
 	return nil
 }
@@ -364,6 +386,7 @@ func (m *mender) escape() error {
 	if m.pos+1 < len(m.in) && m.in[m.pos+1] == 'u' {
 		size = 6
 	}
+
 	if m.pos+size > len(m.in) {
 		m.pos = len(m.in)
 		if m.closing {
@@ -371,6 +394,7 @@ func (m *mender) escape() error {
 		}
 		return ErrArgumentsCut
 	}
+
 	seq := m.in[m.pos : m.pos+size]
 	switch seq[1] {
 	case '\'':
@@ -380,9 +404,11 @@ func (m *mender) escape() error {
 			return m.unexpected()
 		}
 		m.out = append(m.out, seq...)
+
 	default:
 		return m.unexpected()
 	}
+
 	m.pos += size
 	return nil
 }

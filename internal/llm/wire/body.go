@@ -24,10 +24,12 @@ func ParseExtra(raw json.RawMessage, ours ...string) (Extra, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
+
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Message: "extraBody must be a JSON object", Err: errors.Unwrap(err)}
 	}
+
 	for _, k := range ours {
 		delete(m, k)
 	}
@@ -120,6 +122,7 @@ func merge(key string, ours, theirs json.RawMessage) json.RawMessage {
 			return out
 		}
 	}
+
 	var la, lb []json.RawMessage
 	if key == "tools" && json.Unmarshal(ours, &la) == nil && json.Unmarshal(theirs, &lb) == nil {
 		if out, err := json.Marshal(append(la, lb...)); err == nil {

@@ -19,10 +19,12 @@ func CacheMarks(turns []Turn) []CacheMark {
 	if !ok {
 		return nil
 	}
+
 	marks := []CacheMark{newest}
 	if last < 2 {
 		return marks
 	}
+
 	if gap := len(turns[last-1].Parts) + newest.Part + 1; gap > lookBack {
 		if prev, ok := lastCacheable(turns, last-2); ok {
 			marks = append(marks, prev)

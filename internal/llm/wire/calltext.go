@@ -54,20 +54,24 @@ func (c *CallText) advance(end bool) string {
 		if tag == "" {
 			return out.String()
 		}
+
 		body, rest, ok := cutBody(c.held[len(tag):], closingTag(tag), end)
 		if !ok {
 			return out.String()
 		}
+
 		inner := body
 		if tag == "<function=" {
 			inner = tag + body
 		}
+
 		if call, ok := c.parse(inner); ok {
 			c.calls = append(c.calls, call)
 			c.held = rest
 			c.afterCall = true
 			continue
 		}
+
 		// Not a call: the tag is ordinary text, what follows is looked at again.
 		c.show(&out, c.held[:len(tag)])
 		c.held = c.held[len(tag):]
@@ -87,9 +91,11 @@ func (c *CallText) plain(end bool) (n int, tag string) {
 				return i, t
 			}
 		}
+
 		c.track(b)
 		prev = b
 	}
+
 	return len(c.held), ""
 }
 
@@ -104,6 +110,7 @@ func (c *CallText) track(b byte) {
 			c.fence = !c.fence
 			c.lead = false
 		}
+
 	case b != ' ' && b != '\t' || c.ticks > 0:
 		c.lead = false
 	}
@@ -170,6 +177,7 @@ func (c *CallText) parse(body string) (llm.ToolCall, bool) {
 			call, ok = parseCallJSON(raw, 0)
 		}
 	}
+
 	if !ok || !c.known(call.Name) {
 		return llm.ToolCall{}, false
 	}
@@ -189,11 +197,13 @@ func parseCallJSON(raw json.RawMessage, depth int) (llm.ToolCall, bool) {
 	if depth > 2 || json.Unmarshal(raw, &w) != nil {
 		return llm.ToolCall{}, false
 	}
+
 	for _, inner := range []json.RawMessage{w.Function, w.ToolCall} {
 		if w.Name == "" && len(inner) > 0 && inner[0] == '{' {
 			return parseCallJSON(inner, depth+1)
 		}
 	}
+
 	args := w.Arguments
 	if args == nil {
 		args = w.Parameters
@@ -220,6 +230,7 @@ func parseParameters(body string) (llm.ToolCall, bool) {
 	if !ok {
 		return llm.ToolCall{}, false
 	}
+
 	rest, _, _ = strings.Cut(rest, "</function>")
 	args := newPairs()
 	for {
@@ -227,17 +238,21 @@ func parseParameters(body string) (llm.ToolCall, bool) {
 		if !found {
 			break
 		}
+
 		key, after, found := strings.Cut(after, ">")
 		if !found {
 			return llm.ToolCall{}, false
 		}
+
 		value, after, found := strings.Cut(after, "</parameter>")
 		if !found {
 			return llm.ToolCall{}, false // cut off
 		}
+
 		args.add(key, oneNewline(value))
 		rest = after
 	}
+
 	return llm.ToolCall{Name: strings.TrimSpace(name), Arguments: args.String()}, true
 }
 
@@ -252,14 +267,17 @@ func parsePairs(body string) (llm.ToolCall, bool) {
 		if !ok {
 			return llm.ToolCall{}, false
 		}
+
 		_, after, ok = strings.Cut(after, "<arg_value>")
 		value, after, closed := strings.Cut(after, "</arg_value>")
 		if !ok || !closed {
 			return llm.ToolCall{}, false
 		}
+
 		args.add(key, oneNewline(value))
 		_, rest, found = strings.Cut(after, "<arg_key>")
 	}
+
 	return llm.ToolCall{Name: strings.TrimSpace(name), Arguments: args.String()}, true
 }
 

@@ -44,6 +44,7 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *llm.E
 	if status >= 200 && status < 300 {
 		status = 0
 	}
+
 	e := &llm.Error{Provider: c.Provider, Status: status}
 	w, isJSON := decodeErrorBody(body)
 	raw := strings.TrimSpace(string(body))
@@ -56,17 +57,20 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *llm.E
 		if e.Status == 0 && w.status >= 400 && w.status < 600 {
 			e.Status = w.status
 		}
+
 	case isHTML(header, raw):
 		e.Message = "the server answered with a web page instead of JSON" + htmlTitle(raw)
 		raw, page = "", true
 	default:
 		e.Message = raw
 	}
+
 	e.RetryAfter = retryAfter(header, raw)
 	if v := header.Get("X-Should-Retry"); v == "true" || v == "false" {
 		yes := v == "true"
 		e.ShouldRetry = &yes
 	}
+
 	lower := strings.ToLower(e.Message)
 	e.Kind = kindOf(e, lower)
 	switch e.Kind {
@@ -75,9 +79,11 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *llm.E
 	case llm.UnsupportedParam:
 		e.Param = paramName(w.param, e.Message)
 	}
+
 	if page && e.Status == 0 {
 		e.Kind = llm.ServerError
 	}
+
 	c.cleanMessage(e)
 	return e
 }
@@ -93,9 +99,11 @@ func (c Classifier) Transport(ctx context.Context, err error) error {
 		}
 		return ctx.Err()
 	}
+
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return c.named(e)
 	}
+
 	e := &llm.Error{Provider: c.Provider, Kind: llm.Connection, Err: err, Message: err.Error()}
 	no := false
 	netErr, isNet := errors.AsType[net.Error](err)
@@ -112,6 +120,7 @@ func (c Classifier) Transport(ctx context.Context, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		e.Message = "the server closed the connection"
 	}
+
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		e.Message = "unknown host " + dns.Name
 		e.ShouldRetry = &no
@@ -119,6 +128,7 @@ func (c Classifier) Transport(ctx context.Context, err error) error {
 			e.ShouldRetry = nil
 		}
 	}
+
 	c.cleanMessage(e)
 	return e
 }
@@ -148,6 +158,7 @@ func (c Classifier) cleanMessage(e *llm.Error) {
 	if e.Message == "" && e.Status != 0 {
 		e.Message = strings.ToLower(http.StatusText(e.Status))
 	}
+
 	hint := ""
 	if c.Local && (e.Status == 502 || e.Kind == llm.Connection) {
 		hint = "; is the model server running at " + c.BaseURL + "?"
@@ -181,15 +192,18 @@ func htmlTitle(page string) string {
 	if !ok {
 		return ""
 	}
+
 	_, rest, _ = strings.Cut(rest, ">")
 	title, _, ok := strings.Cut(rest, "</title")
 	if !ok {
 		return ""
 	}
+
 	at := len(low) - len(rest)
 	if len(low) == len(page) {
 		title = page[at : at+len(title)]
 	}
+
 	title = strings.Join(strings.Fields(title), " ")
 	if title == "" || strings.ContainsAny(title, "<>") {
 		return ""
@@ -209,6 +223,7 @@ func decodeErrorBody(body []byte) (w errorBody, ok bool) {
 	if json.Unmarshal(body, &v) != nil {
 		return w, false
 	}
+
 	for {
 		list, isList := v.([]any) // Google wraps the error in a list
 		if !isList || len(list) == 0 {
@@ -216,6 +231,7 @@ func decodeErrorBody(body []byte) (w errorBody, ok bool) {
 		}
 		v = list[0]
 	}
+
 	switch t := v.(type) {
 	case string:
 		w.message = t
@@ -224,6 +240,7 @@ func decodeErrorBody(body []byte) (w errorBody, ok bool) {
 	default:
 		w.message = strings.TrimSpace(string(body))
 	}
+
 	if w.message == "" {
 		w.message = strings.TrimSpace(string(body))
 	}
@@ -237,9 +254,11 @@ func (w *errorBody) read(m map[string]any) {
 	case string:
 		w.message = inner
 	}
+
 	if inner, ok := m["base_resp"].(map[string]any); ok { // MiniMax
 		w.fields(map[string]any{"code": inner["status_code"], "message": inner["status_msg"]})
 	}
+
 	w.fields(m)
 	if w.message == "" {
 		w.message = firstText(m["detail"], m["msg"], m["error_msg"])
@@ -251,6 +270,7 @@ func (w *errorBody) fields(m map[string]any) {
 	if w.message == "" {
 		w.message = firstText(m["message"])
 	}
+
 	// OpenRouter hides the vendor's own words in metadata.
 	if meta, ok := m["metadata"].(map[string]any); ok {
 		if raw := firstText(meta["raw"]); raw != "" && !strings.Contains(w.message, raw) {
@@ -264,15 +284,18 @@ func (w *errorBody) fields(m map[string]any) {
 			}
 		}
 	}
+
 	switch t := m["type"].(type) {
 	case string:
 		if w.kind == "" && t != "error" {
 			w.kind = t
 		}
 	}
+
 	if s, ok := m["status"].(string); ok && w.kind == "" {
 		w.kind = s
 	}
+
 	switch code := m["code"].(type) {
 	case string:
 		if w.code == "" {
@@ -289,6 +312,7 @@ func (w *errorBody) fields(m map[string]any) {
 			w.status = int(code)
 		}
 	}
+
 	if p, ok := m["param"].(string); ok && w.param == "" {
 		w.param = p
 	}
@@ -309,6 +333,7 @@ func firstText(vs ...any) string {
 					return strings.TrimSpace(firstText(m["msg"], m["message"]) + " " + location(m["loc"]))
 				}
 			}
+
 		case map[string]any:
 			if s := firstText(t["message"], t["msg"]); s != "" {
 				return s

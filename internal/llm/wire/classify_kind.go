@@ -33,6 +33,7 @@ func kindOf(e *llm.Error, text string) llm.Kind {
 			return llm.RateLimited
 		}
 		return llm.Billing
+
 	case token("1113"):
 		return llm.Billing
 	case token("1302", "1303", "1305", "rate_limit_exceeded", "rate_limit_error", "too_many_requests", "resource_exhausted"):
@@ -42,6 +43,7 @@ func kindOf(e *llm.Error, text string) llm.Kind {
 	case token("overloaded_error", "overloaded", "engine_overloaded_error"):
 		return llm.Overloaded
 	}
+
 	switch e.Status {
 	case 401, 407:
 		return llm.Auth
@@ -52,6 +54,7 @@ func kindOf(e *llm.Error, text string) llm.Kind {
 			return llm.UnsupportedImage
 		}
 		return llm.NotFound
+
 	case 408, 504, 524:
 		return llm.Timeout
 	case 429:
@@ -59,6 +62,7 @@ func kindOf(e *llm.Error, text string) llm.Kind {
 			return llm.Overloaded
 		}
 		return llm.RateLimited
+
 	case 503, 529:
 		return llm.Overloaded
 	case 409, 425:
@@ -66,9 +70,11 @@ func kindOf(e *llm.Error, text string) llm.Kind {
 	case 415:
 		return llm.UnsupportedImage
 	}
+
 	if e.Status >= 500 {
 		return llm.ServerError
 	}
+
 	if e.Status == 0 {
 		if k := kindWithoutStatus(token, has); k != "" {
 			return k
@@ -130,6 +136,7 @@ func requestKind(e *llm.Error, text string) llm.Kind {
 			"unsupported field", "cannot be used with", "not allowed", "property '"):
 		return llm.UnsupportedParam
 	}
+
 	return llm.InvalidRequest
 }
 
@@ -138,6 +145,7 @@ func isOverflow(e *llm.Error, text string) bool {
 	case "context_length_exceeded", "exceed_context_size_error", "model_context_window_exceeded":
 		return true
 	}
+
 	if e.Status == 413 || e.Type == "exceed_context_size_error" || e.Type == "request_too_large" {
 		return true
 	}
@@ -192,6 +200,7 @@ var limitPatterns = sync.OnceValue(func() []*regexp.Regexp {
 	} {
 		res = append(res, regexp.MustCompile(p))
 	}
+
 	return res
 })
 
@@ -203,6 +212,7 @@ func paramName(param, message string) string {
 		}
 		return param
 	}
+
 	for _, p := range []string{
 		// Longest first: max_tokens is part of other names' advice texts.
 		"parallel_tool_calls", "max_completion_tokens", "prompt_cache_key", "reasoning_effort", "reasoning_content", "stream_options",
@@ -218,6 +228,7 @@ func paramName(param, message string) string {
 			return p
 		}
 	}
+
 	return ""
 }
 
@@ -226,25 +237,30 @@ func retryAfter(h http.Header, body string) time.Duration {
 	if d := headerDelay(h); d > 0 {
 		return d
 	}
+
 	for i, re := range delayPatterns() {
 		m := re.FindStringSubmatch(body)
 		if m == nil {
 			continue
 		}
+
 		if i == 0 {
 			if d := parseDelay(m[1], ""); d > 0 {
 				return d
 			}
 			continue
 		}
+
 		unit := ""
 		if len(m) > 2 {
 			unit = m[2]
 		}
+
 		if d := parseDelay(m[1], unit); d > 0 {
 			return d
 		}
 	}
+
 	return resetDelay(h)
 }
 
@@ -252,20 +268,24 @@ func headerDelay(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e10 {
 		return atLeast(time.Duration(ms * float64(time.Millisecond)))
 	}
+
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
 		return 0
 	}
+
 	if s, err := strconv.ParseFloat(v, 64); err == nil {
 		if s <= 0 || s > 1e9 {
 			return 0
 		}
 		return atLeast(time.Duration(s * float64(time.Second)))
 	}
+
 	at, err := http.ParseTime(v)
 	if err != nil {
 		at, err = time.Parse("Mon, 02 Jan 2006 15:04:05", v)
 	}
+
 	if err != nil {
 		return 0
 	}
@@ -287,12 +307,14 @@ func resetDelay(h http.Header) time.Duration {
 		if left := h.Get(w[0]); reset == "" || (left != "" && left != "0") {
 			continue
 		}
+
 		if at, err := time.Parse(time.RFC3339, reset); err == nil {
 			longest = max(longest, atLeast(time.Until(at)))
 		} else {
 			longest = max(longest, parseDelay(reset, ""))
 		}
 	}
+
 	return longest
 }
 
@@ -314,10 +336,12 @@ func parseDelay(num, unit string) time.Duration {
 	if d, err := time.ParseDuration(num); err == nil && unit == "" && d > 0 {
 		return atLeast(d)
 	}
+
 	n, err := strconv.ParseFloat(num, 64)
 	if err != nil || n <= 0 || n > 1e9 {
 		return 0
 	}
+
 	scale := time.Second
 	switch u := strings.ToLower(unit); {
 	case u == "ms" || strings.HasPrefix(u, "milli"):
@@ -327,6 +351,7 @@ func parseDelay(num, unit string) time.Duration {
 	case strings.HasPrefix(u, "h"):
 		scale = time.Hour
 	}
+
 	return atLeast(time.Duration(min(n*float64(scale), float64(365*24*time.Hour))))
 }
 

@@ -43,11 +43,13 @@ func GenerationForClaude(req llm.Request) ClaudeGeneration {
 	if m.rejectsTemperature() {
 		g.Temperature = nil
 	}
+
 	one := 1.0
 	effort := req.Effort
 	if effort == "adaptive" && m.beforeAdaptive() {
 		effort = "medium"
 	}
+
 	switch {
 	case effort == "" || m.cannotThink():
 	case effort == "none":
@@ -59,11 +61,13 @@ func GenerationForClaude(req llm.Request) ClaudeGeneration {
 		if effort != "adaptive" {
 			g.Effort = wireEffort(effort)
 		}
+
 	case effort == "adaptive":
 		g.Thinking = "adaptive"
 		if !m.rejectsTemperature() {
 			g.Temperature = &one
 		}
+
 	default:
 		g.Thinking, g.Budget = "enabled", budgetFor(effort, g.MaxTokens)
 		g.MaxTokens = max(g.MaxTokens, g.Budget+answerTokens)
@@ -71,6 +75,7 @@ func GenerationForClaude(req llm.Request) ClaudeGeneration {
 			g.Temperature = &one
 		}
 	}
+
 	return g
 }
 
@@ -120,10 +125,12 @@ func ParseClaude(name string) ClaudeVersion {
 	if !ok {
 		return ClaudeVersion{}
 	}
+
 	f := strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("-.:@/[", r) })
 	if len(f) < 2 {
 		return ClaudeVersion{}
 	}
+
 	var v ClaudeVersion
 	if n, ok := version(f[0]); ok { // the old order
 		v.Major = n
@@ -135,15 +142,18 @@ func ParseClaude(name string) ClaudeVersion {
 		v.Family = f[0]
 		return v
 	}
+
 	v.Family = f[0]
 	if f[1] == "preview" {
 		v.Preview = true
 		return v
 	}
+
 	n, ok := version(f[1])
 	if !ok {
 		return ClaudeVersion{}
 	}
+
 	v.Major = n
 	if len(f) > 2 {
 		v.Minor, _ = version(f[2])

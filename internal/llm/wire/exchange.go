@@ -24,9 +24,11 @@ func Endpoint(base, path string, query map[string]string) (string, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", &llm.Error{Kind: llm.Configuration, Message: fmt.Sprintf("base URL %q is not an http(s) URL", base)}
 	}
+
 	if u.Path = strings.TrimRight(u.Path, "/"); !strings.HasSuffix(u.Path, path) {
 		u.Path += path
 	}
+
 	if len(query) > 0 {
 		q := u.Query()
 		for k, v := range query {
@@ -34,6 +36,7 @@ func Endpoint(base, path string, query map[string]string) (string, error) {
 		}
 		u.RawQuery = q.Encode()
 	}
+
 	return u.String(), nil
 }
 
@@ -89,6 +92,7 @@ func Streamed(exchange func(emit func(llm.Event) error) error, again func(before
 			if e, ok := errors.AsType[*llm.Error](err); ok && !started && again != nil && again(n, e) {
 				continue
 			}
+
 			yield(llm.Event{}, err)
 			return
 		}
@@ -101,17 +105,21 @@ func SizeOf(req llm.Request) int {
 	for _, t := range req.Tools {
 		n += 96 + len(t.Name) + len(t.Description) + len(t.Schema)
 	}
+
 	for _, m := range req.Messages {
 		n += 160 + len(m.Content.Text)
 		for _, b := range m.Content.Blocks {
 			n += 96 + len(b.Text) + len(b.ImageURL) + len(b.Raw)
 		}
+
 		for _, c := range m.ToolCalls {
 			n += 96 + len(c.Arguments)
 		}
+
 		for _, t := range m.Thinking {
 			n += len(t) + 2
 		}
 	}
+
 	return n + n/16 // escapes
 }

@@ -34,6 +34,7 @@ func Hosted(phase, id, name string, queries []string, sources []Source) llm.Even
 			shown = append(shown, Source{s.URL, text.Ellipsis(s.Title, maxTitle)})
 		}
 	}
+
 	if len(shown) > 0 {
 		b, _ := json.Marshal(shown) // texts only
 		part.Result = string(b)

@@ -53,6 +53,7 @@ func ThinkingBlock(thought, signature string) json.RawMessage {
 	} else {
 		raw = append(raw, `{"type":"thinking","thinking":`...)
 	}
+
 	raw = text.AppendJSON(raw, thought)
 	return append(raw, '}')
 }
@@ -74,9 +75,11 @@ func StoreThinking(parts []Part) []json.RawMessage {
 			last = i
 		}
 	}
+
 	if last < 0 {
 		return nil
 	}
+
 	mixed := slices.ContainsFunc(parts[:last], func(p Part) bool { return p.Kind != ThinkingPart })
 	var out []json.RawMessage
 	for _, p := range parts {
@@ -91,5 +94,6 @@ func StoreThinking(parts []Part) []json.RawMessage {
 			out = append(out, append(text.AppendJSON(raw, p.ID), '}'))
 		}
 	}
+
 	return out
 }

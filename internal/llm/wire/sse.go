@@ -55,6 +55,7 @@ func SniffSSE(contentType string, body io.Reader) (io.Reader, bool) {
 	if strings.Contains(contentType, "event-stream") {
 		return body, true
 	}
+
 	br := bufio.NewReader(body)
 	lead, _ := br.Peek(16)
 	lead = bytes.TrimLeft(lead, "\xEF\xBB\xBF \t\r\n")
@@ -89,6 +90,7 @@ func (s *sseReader) next() (ev SSEEvent, ok bool, err error) {
 		} else if err != nil {
 			return SSEEvent{}, false, err
 		}
+
 		if len(line) == 0 {
 			if has {
 				ev.Data = s.data
@@ -97,6 +99,7 @@ func (s *sseReader) next() (ev SSEEvent, ok bool, err error) {
 			ev.Name = ""
 			continue
 		}
+
 		field, value := splitField(line)
 		switch field {
 		case "data":
@@ -112,6 +115,7 @@ func (s *sseReader) next() (ev SSEEvent, ok bool, err error) {
 			ev.Name = string(value)
 		}
 	}
+
 	ev.Data = s.data
 	return ev, has, nil
 }
@@ -137,6 +141,7 @@ func (s *sseReader) readLine() ([]byte, error) {
 		if _, err := s.br.Peek(1); err != nil {
 			return s.line, err
 		}
+
 		chunk, _ := s.br.Peek(s.br.Buffered())
 		if s.skipLF {
 			s.skipLF = false
@@ -145,6 +150,7 @@ func (s *sseReader) readLine() ([]byte, error) {
 				continue
 			}
 		}
+
 		if !s.begun {
 			if skip, more := s.byteOrderMark(); skip {
 				continue
@@ -152,6 +158,7 @@ func (s *sseReader) readLine() ([]byte, error) {
 				chunk, _ = s.br.Peek(s.br.Buffered())
 			}
 		}
+
 		i := lineEnd(chunk)
 		if i < 0 {
 			s.line = append(s.line, chunk...)
@@ -161,12 +168,14 @@ func (s *sseReader) readLine() ([]byte, error) {
 			}
 			continue
 		}
+
 		s.skipLF = chunk[i] == '\r'
 		line := chunk[:i]
 		if len(s.line) > 0 {
 			s.line = append(s.line, line...)
 			line = s.line
 		}
+
 		_, _ = s.br.Discard(i + 1) // does not move the buffer: line stays valid
 		return line, nil
 	}
@@ -179,6 +188,7 @@ func (s *sseReader) byteOrderMark() (skipped, refilled bool) {
 	if b, _ := s.br.Peek(1); b[0] != 0xEF {
 		return false, false
 	}
+
 	b, _ := s.br.Peek(3)
 	if bytes.Equal(b, []byte("\xEF\xBB\xBF")) {
 		_, _ = s.br.Discard(3)
@@ -226,9 +236,11 @@ func WatchIdle(ctx context.Context, first, between time.Duration) (context.Conte
 	if start <= 0 {
 		start = between
 	}
+
 	if start <= 0 {
 		return ctx, i
 	}
+
 	i.timer = time.AfterFunc(start, func() {
 		cancel(&llm.Error{Kind: llm.Timeout, Message: "the model server was silent for too long"})
 	})
@@ -272,6 +284,7 @@ func (i *Idle) Drain(body io.Reader) {
 	} else {
 		i.timer.Reset(drainLimit)
 	}
+
 	if b, ok := body.(*idleBody); ok {
 		body = b.body
 	}
@@ -305,6 +318,7 @@ func (b *idleBody) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.idle.Alive()
 	}
+
 	if err != nil && err != io.EOF { //nolint:errorlint // an error that wraps it is not a clean end
 		if e, ok := errors.AsType[*llm.Error](b.cause()); ok && e.Kind == llm.Timeout {
 			err = e

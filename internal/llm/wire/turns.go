@@ -74,10 +74,12 @@ func ArrangeTurns(req llm.Request, origin string) Turns {
 	if strings.TrimSpace(req.System) != "" {
 		p.system = append(p.system, req.System)
 	}
+
 	p.turns = make([]Turn, 0, len(req.Messages)+1)
 	for i := range req.Messages {
 		p.add(&req.Messages[i])
 	}
+
 	p.closeEnds()
 	return Turns{System: strings.Join(p.system, "\n\n"), List: p.turns, Orphans: p.orphans, Missing: p.missing}
 }
@@ -108,12 +110,14 @@ func (p *planner) add(m *llm.Message) {
 		}
 		t := p.turn(llm.User)
 		t.Parts = append(t.Parts, parts...)
+
 	case llm.Assistant:
 		p.close()
 		if parts := p.assistantParts(m); len(parts) > 0 {
 			t := p.turn(llm.Assistant)
 			t.Parts = append(t.Parts, parts...)
 		}
+
 	case llm.ToolRole:
 		i := slices.IndexFunc(p.open, func(c openCall) bool { return c.id == m.ToolCallID })
 		if i < 0 {
@@ -160,6 +164,7 @@ func (p *planner) closeEnds() {
 		last, p.turns = p.turns[n-1], p.turns[:n-1]
 		p.open = p.open[:0]
 	}
+
 	p.close()
 	switch {
 	case len(p.turns) > 0 && p.turns[0].Role == llm.Assistant:
@@ -191,6 +196,7 @@ func (p *planner) assistantParts(m *llm.Message) []Part {
 		p.open = append(p.open, openCall{id: c.ID, wire: wire})
 		calls = append(calls, Part{Kind: CallPart, ID: wire, Call: c})
 	}
+
 	var parts []Part
 	ordered := false
 	if m.Origin == p.origin {
@@ -205,6 +211,7 @@ func (p *planner) assistantParts(m *llm.Message) []Part {
 				if strings.TrimSpace(b.Text) != "" {
 					parts = append(parts, Part{Kind: TextPart, Text: b.Text})
 				}
+
 			case "tool_use":
 				if i := slices.IndexFunc(calls, func(q Part) bool { return q.Call.ID == b.ID }); i >= 0 {
 					parts = append(parts, calls[i])
@@ -213,6 +220,7 @@ func (p *planner) assistantParts(m *llm.Message) []Part {
 			}
 		}
 	}
+
 	if !ordered {
 		at := len(parts)
 		if i := slices.IndexFunc(parts, func(q Part) bool { return q.Kind == CallPart }); i >= 0 {
@@ -220,6 +228,7 @@ func (p *planner) assistantParts(m *llm.Message) []Part {
 		}
 		parts = slices.Insert(parts, at, spoken(m.Content)...)
 	}
+
 	return append(parts, calls...)
 }
 
@@ -242,11 +251,13 @@ func (p *planner) wireID(c *llm.ToolCall, index int) string {
 		sum := sha1.Sum([]byte(c.Name + "\x00" + c.Arguments + "\x00" + strconv.Itoa(index))) //nolint:gosec // an id
 		id = "toolu_" + hex.EncodeToString(sum[:])[:22]
 	}
+
 	base := id
 	for p.used[id] > 0 {
 		p.used[base]++
 		id = base[:min(len(base), longestID-16)] + "__dedupe_" + strconv.Itoa(p.used[base]-1)
 	}
+
 	p.used[id]++
 	return id
 }
@@ -263,12 +274,14 @@ func sanitiseID(id string) string {
 	if len(id) <= longestID && !strings.ContainsFunc(id, func(r rune) bool { return !ok(r) }) {
 		return id
 	}
+
 	clean := strings.Map(func(r rune) rune {
 		if ok(r) {
 			return r
 		}
 		return '_'
 	}, id)
+
 	const longest = 48
 	clean = strings.Trim(clean[:min(len(clean), longest)], "_")
 	sum := sha1.Sum([]byte(id)) //nolint:gosec // an id
@@ -287,6 +300,7 @@ func ContentParts(parts []Part, c llm.Content) []Part {
 		text(c.Text)
 		return parts
 	}
+
 	for _, b := range c.Blocks {
 		switch {
 		case b.Type == "text":
@@ -299,6 +313,7 @@ func ContentParts(parts []Part, c llm.Content) []Part {
 			parts = append(parts, Part{Kind: RawPart, Raw: b.Raw})
 		}
 	}
+
 	return parts
 }
 
@@ -310,6 +325,7 @@ func sortedJSON(raw json.RawMessage) string {
 	if dec.Decode(&v) != nil {
 		return string(raw)
 	}
+
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -88,6 +88,7 @@ func OpenUndo(ctx context.Context, loaded *config.Loaded, workspace string, log 
 	if err != nil {
 		return nil, nil, err
 	}
+
 	opts := guardOptions(loaded, workspace, log)
 	opts.WorkspaceID = sessions.Workspace().ID
 	r, give, err := guard.OpenUndo(opts)

@@ -130,6 +130,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err := a.build(ctx, o); err != nil {
 		return nil, err
 	}
+
 	a.Notes = append(a.Notes, a.guard.Notes()...)
 	return a, nil
 }
@@ -165,28 +166,35 @@ func load(o *Options) (*App, error) {
 	if o.Link.Changed == nil {
 		o.Link.Changed = func(string) {}
 	}
+
 	if o.Secrets == nil {
 		// Whatever is logged from here on is free of credentials.
 		o.Secrets = &httpsafe.Registry{}
 		o.Log = slog.New(o.Secrets.Handler(o.Log.Handler()))
 	}
+
 	if o.Config.Env == nil {
 		o.Config.Env = o.Env
 	}
+
 	loaded, err := o.Loaded, error(nil)
 	if loaded == nil {
 		loaded, err = config.Load(o.Config)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	for name, s := range loaded.Secrets() {
 		_ = o.Secrets.Add(name, s) // doctor names those that are not looked for
 	}
+
 	o.Secrets.AddEnv(o.Env)
 	if o.Figures == nil {
 		o.Figures = api.NewFigures(nil, o.UseModel != nil)
 	}
+
 	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.Figures, secrets: o.Secrets}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err
@@ -209,6 +217,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+
 	a.Sessions = store
 	a.Notes = append(append(a.Notes, store.Workspace().Notes...), grownNotes(ctx, a.Config, store, o.Log)...)
 	if err := a.openGuard(o); err != nil {
@@ -217,6 +226,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.openSchedule(o); err != nil {
 		return err
 	}
+
 	var set *tool.Set
 	skills := skill.Options{
 		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: State(a.Config, a.log), Foreign: a.guard.Foreign,
@@ -226,6 +236,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
 		},
 	}
+
 	a.Skills = skill.Open(skills)
 	skills.Workspace, skills.Ledger, skills.Foreign = "", nil, nil // guests have those that everybody has
 	skills.LookPath = guard.GuestLookPath
@@ -237,6 +248,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.settle(ctx, o); err != nil {
 		return err
 	}
+
 	if o.Record != "" {
 		window, err := a.models.Window(ctx)
 		if err != nil {
@@ -245,17 +257,21 @@ func (a *App) build(ctx context.Context, o Options) error {
 		if a.recorder, err = startRecording(o.Record, a.Config, a.Workspace, window, o); err != nil {
 			return fmt.Errorf("record: %w", err)
 		}
+
 		a.models.Wrap(func(m llm.Model) llm.Model { return record.Record(m, a.recorder) })
 		o.Observers.Hooks = append(slices.Clone(o.Observers.Hooks), runner.Hooks{AfterTool: a.recorder.Tool})
 	}
+
 	taken, err := a.remember(o)
 	if err != nil {
 		return err
 	}
+
 	dreamer, err := a.dreams(o)
 	if err != nil {
 		return err
 	}
+
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	vault := guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: Getenv(o.Env)}, a.secrets, o.Log)
 	a.Agent, err = agent.New(agent.Options{
@@ -313,6 +329,7 @@ func (a *App) Run(ctx context.Context) error {
 		defer stop()
 		work.Go(func() { _ = a.servers.Run(serving) }) // ends with its context only
 	}
+
 	if a.Dream != nil {
 		work.Go(func() { a.dream(ctx) })
 	}
@@ -401,6 +418,7 @@ func workspaceOf(override string, loaded *config.Loaded) (string, error) {
 	if path == "" {
 		path = loaded.Workspace()
 	}
+
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator) {
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -408,6 +426,7 @@ func workspaceOf(override string, loaded *config.Loaded) (string, error) {
 		}
 		path = filepath.Join(home, rest)
 	}
+
 	path, err := filepath.Abs(path)
 	if err != nil || override == "" {
 		return path, err

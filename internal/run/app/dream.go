@@ -15,11 +15,13 @@ func (a *App) dreams(o Options) (agent.Dreamer, error) {
 	if o.Record != "" {
 		return nil, nil // the agent does without
 	}
+
 	def := a.Config.Config.Agents.Defaults.Dream
 	repo, err := memory.OpenRepo(memory.RepoOptions{Dir: a.History.Dir(), Workspace: a.Workspace, Files: a.Files(), Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
+
 	a.Dream, err = memory.NewDream(memory.DreamOptions{
 		History: a.History, Repo: repo, Skills: a.Skills, Now: o.Now, Log: o.Log, Notify: o.Notify,
 		Interval: time.Duration(def.IntervalH) * time.Hour, MaxBatch: def.MaxBatchSize, Iterations: def.MaxIterations,

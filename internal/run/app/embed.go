@@ -31,12 +31,14 @@ func (a *App) API(o Options) (*api.API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	m := api.NewMetrics(o.Version, o.Now(), o.Now)
 	a.figures.Use(m)
 	ao, err := a.APIOptions(m)
 	if err != nil {
 		return nil, err
 	}
+
 	ao.Ask, ao.Models, ao.Log, ao.Now = a.figures.Counted(a.Agent.Ask), func() []api.Model { return APIModels(a.Config) }, a.log, o.Now
 	ao.DeleteSession = a.DeleteSession
 	ao.Media.Transcribe = func(ctx context.Context, path string) (string, error) {
@@ -56,6 +58,7 @@ func (a *App) APIOptions(m *api.Metrics) (api.Options, error) {
 	if on := cfg.Gateway.Metrics.Enabled; on == nil || *on {
 		o.Metrics = m
 	}
+
 	var err error
 	o.Media.Fetch, err = httpsafe.Guarded(httpsafe.GuardOptions{Allow: Networks(cfg.Tools.SSRFWhitelist), Strict: cfg.Tools.SSRF.Strict})
 	return o, err
@@ -74,21 +77,25 @@ func ServeAPI(ctx context.Context, o Options, where APIListen, ready func(a *App
 	if err != nil {
 		return err
 	}
+
 	cfg := &a.Config.Config.API
 	cfg.Host = cmp.Or(where.Host, cfg.Host)
 	if where.Port >= 0 {
 		cfg.Port = where.Port
 	}
+
 	cfg.Timeout = cmp.Or(where.Timeout, cfg.Timeout)
 	h, err := a.API(o)
 	if err != nil {
 		return errors.Join(err, a.Close())
 	}
+
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w; another program has this port: stop it, or set api.port", err), a.Close())
 	}
+
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	a.Agent.Open(running)
@@ -107,6 +114,7 @@ func APIModels(l *config.Loaded) []api.Model {
 	if m := l.Config.Agents.Defaults.Model; m != "" && m != "nanobot" {
 		out = append(out, api.Model{ID: m})
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(l.Config.ModelPresets)) {
 		if name != "nanobot" {
 			out = append(out, api.Model{ID: name, Preset: name})

@@ -29,6 +29,7 @@ func grownNotes(ctx context.Context, l *config.Loaded, store *session.Store, log
 	if err != nil {
 		log.WarnContext(ctx, "look for conversations of other programs", "err", err)
 	}
+
 	if len(found) > 0 {
 		notes = append(notes, "Another program added messages to conversations in the workspace: "+
 			named(found, func(u session.Unimported) string { return fmt.Sprintf("%s (%d)", text.Label(u.Key, 60), u.Messages) })+
@@ -62,6 +63,7 @@ func once(ctx context.Context, w *session.Workspace, kind string, written time.T
 	if !written.After(w.Entry.Imported[kind]) {
 		return
 	}
+
 	found, err := look()
 	if err == nil && found {
 		err = w.Update(func(e *session.Entry) error {
@@ -72,6 +74,7 @@ func once(ctx context.Context, w *session.Workspace, kind string, written time.T
 			return nil
 		})
 	}
+
 	if err != nil {
 		log.WarnContext(ctx, "look for what other programs wrote", "kind", kind, "err", err)
 	}

@@ -33,13 +33,16 @@ func MCPServers(l *config.Loaded) (servers []mcp.Server, notes []string) {
 			notes = append(notes, fmt.Sprintf("MCP server %s is left out: %v", e.Name, e.Problem))
 			continue
 		}
+
 		for _, w := range e.Warnings {
 			notes = append(notes, fmt.Sprintf("MCP server %s: %s", e.Name, w))
 		}
+
 		if !e.Disabled {
 			servers = append(servers, e.Server)
 		}
 	}
+
 	slices.Sort(notes)
 	return servers, notes
 }
@@ -52,6 +55,7 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	confined := a.guard.Servers()
 	return mcp.New(mcp.Options{
 		Servers:     servers,
@@ -114,14 +118,17 @@ func mcpTrial(ctx context.Context, l *config.Loaded, o Options) (_ mcp.Options, 
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	auth, err := MCPLogins(l, o)
 	if err != nil {
 		return mcp.Options{}, nil, err
 	}
+
 	ws, err := workspaceOf(o.Workspace, l)
 	if err != nil {
 		return mcp.Options{}, nil, err
 	}
+
 	opts := guardOptions(l, ws, o.Log)
 	opts.Getenv = Getenv(o.Env)
 	confined, stop := guard.OpenServers(ctx, opts)

@@ -47,6 +47,7 @@ func OpenMemory(loaded *config.Loaded, workspace string, sessions *session.Store
 	if err != nil {
 		return nil, nil, err
 	}
+
 	m, err = memory.Open(memory.HistoryOptions{
 		Store:     memory.Place(State(loaded, log), sessions.Workspace().ID),
 		Workspace: workspace,
@@ -56,6 +57,7 @@ func OpenMemory(loaded *config.Loaded, workspace string, sessions *session.Store
 	if err != nil {
 		return nil, nil, errors.Join(err, index.Close())
 	}
+
 	m.Index = func(ctx context.Context, text string) (int, error) {
 		gone, err := index.Forget(ctx, text)
 		if errors.Is(err, search.ErrEmpty) {

@@ -48,6 +48,7 @@ func programCommands(a *App, o Options) []agent.Command {
 			},
 		},
 	}
+
 	rows = append(rows,
 		promptRow(a, dreamCommand, "show the instructions that decide what Dream looks for, or copy them to a file of yours"),
 		promptRow(a, evaluatorCommand, "show the instructions that decide what a heartbeat tells you, or copy them to a file of yours"),
@@ -60,6 +61,7 @@ func programCommands(a *App, o Options) []agent.Command {
 			return agent.Say(people.Command(ctx, c.Args)), nil
 		}
 	}
+
 	return append(rows, pairing)
 }
 
@@ -108,6 +110,7 @@ func promptCommand(ctx context.Context, a *App, c *agent.Call) string {
 	default:
 		return phrase.Of(ctx, "Usage: /%s, or /%s init", c.Name, c.Name)
 	}
+
 	switch created, err := o.Init(a.Files()); {
 	case err != nil:
 		return phrase.Of(ctx, "%s was not made: %v", o.Name, err)
@@ -127,9 +130,11 @@ func (a *App) cronCommand(ctx context.Context, args string, r bus.Route) string 
 		}
 		return text
 	}
+
 	if len(words) != 2 {
 		return phrase.Of(ctx, "Usage: /cron, or /cron run, enable, disable or remove with the id of a job.")
 	}
+
 	id := words[1]
 	var err error
 	var job schedule.Job
@@ -144,18 +149,21 @@ func (a *App) cronCommand(ctx context.Context, args string, r bus.Route) string 
 		if job.Enabled {
 			text = phrase.Of(ctx, "%q is switched on.", job.Name)
 		}
+
 	case "remove", "rm":
 		job, err = a.Schedule.Remove(ctx, id)
 		text = phrase.Of(ctx, "%q is removed.", job.Name)
 	default:
 		return phrase.Of(ctx, "Unknown subcommand /cron %s. Use run, enable, disable or remove with the id of a job.", words[0])
 	}
+
 	if errors.Is(err, schedule.ErrNotFound) {
 		return phrase.Of(ctx, "There is no job %s; /cron lists them.", id)
 	}
 	if err != nil {
 		return phrase.Of(ctx, "That did not work: %v.", err)
 	}
+
 	if _, running := schedule.Owner(ctx, a.Schedule.State); words[0] == "run" && !running {
 		text = phrase.Of(ctx, "%q runs as soon as a gateway does.", job.Name)
 	}

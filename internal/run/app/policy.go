@@ -51,6 +51,7 @@ func Posture(l *config.Loaded) guard.Posture {
 	if p.Sandbox == "" {
 		p.Sandbox = sandbox.None
 	}
+
 	p.Restrict = p.Restrict || p.Sandbox != sandbox.None
 	return p
 }
@@ -112,6 +113,7 @@ func keepHost(file, entry string) error {
 		if err != nil {
 			return err
 		}
+
 		var list []string
 		if len(raw) > 0 && json.Unmarshal(raw, &list) != nil {
 			return fmt.Errorf("%s is not a list of names", key)
@@ -131,6 +133,7 @@ func listeningPorts(c *config.Config) []uint16 {
 			out = append(out, uint16(n))
 		}
 	}
+
 	add(float64(c.API.Port))
 	add(float64(c.Gateway.Port))
 	var walk func(v any, name string)

@@ -36,6 +36,7 @@ func OpenMigration(ctx context.Context, l *config.Loaded, workspace string, log 
 	if m.store, err = openSessions(ctx, l, workspace, Options{Log: log}); err != nil {
 		return nil, err
 	}
+
 	w := m.store.Workspace()
 	m.Notes = w.Notes
 	so := ScheduleOptions(l, w)
@@ -43,6 +44,7 @@ func OpenMigration(ctx context.Context, l *config.Loaded, workspace string, log 
 	if m.jobs, err = schedule.Open(so); err != nil {
 		return nil, errors.Join(err, m.store.Close())
 	}
+
 	m.history, err = memory.OpenHistory(memory.HistoryOptions{Store: memory.Place(State(l, log), w.ID), Workspace: w.Path, Log: log})
 	if err != nil {
 		return nil, errors.Join(err, m.store.Close())
@@ -98,11 +100,13 @@ func (m *Migration) Take(ctx context.Context) (string, error) {
 		}
 		sessions++
 	}
+
 	if len(m.Jobs) > 0 {
 		n, err := m.jobs.Import(ctx, m.state)
 		jobs.Jobs = n
 		errs = append(errs, err)
 	}
+
 	if len(m.History) > 0 {
 		n, err := m.history.Import(ctx, m.History)
 		entries = n

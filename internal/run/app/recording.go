@@ -22,11 +22,13 @@ func startRecording(file string, loaded *config.Loaded, workspace string, window
 		"maxToolIterations": def.MaxToolIterations, "maxToolResultChars": def.MaxToolResultChars,
 		"limits.turnTokens": def.Limits.TurnTokens, "limits.turnToolCalls": def.Limits.TurnToolCalls,
 	}
+
 	h := record.Describe(o.Version, workspace)
 	h.Settings = map[string]string{}
 	for name, v := range settings {
 		h.Settings["agents.defaults."+name] = strconv.Itoa(v)
 	}
+
 	ro := record.Options{Header: h, Secrets: append(secretsIn(reflect.ValueOf(loaded.Config)), envSecrets(o.Env)...)}
 	if o.Secrets != nil {
 		ro.Redact = o.Secrets.Redact // also base64 and other forms
@@ -41,6 +43,7 @@ func secretsIn(v reflect.Value) []httpsafe.Secret {
 			return []httpsafe.Secret{s}
 		}
 	}
+
 	var out []httpsafe.Secret
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -61,6 +64,7 @@ func secretsIn(v reflect.Value) []httpsafe.Secret {
 		}
 	default:
 	}
+
 	return out
 }
 
@@ -78,5 +82,6 @@ func envSecrets(env []string) []httpsafe.Secret {
 			}
 		}
 	}
+
 	return out
 }

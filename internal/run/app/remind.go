@@ -31,6 +31,7 @@ func (a *App) asGuest(so *schedule.Options, o Options) {
 		o.Deliver(out)
 		return nil
 	}
+
 	so.Guest.Takes, so.Notify = o.Reminders, say
 	so.LastRoute = func(context.Context) (bus.Route, bool) { return here, true }
 	a.remind.say = func(ctx context.Context, text string) error {
@@ -58,10 +59,12 @@ func (a *App) KeepTime(ctx context.Context, begin func()) {
 			return
 		case <-wait.C:
 		}
+
 		err := a.Schedule.Run(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+
 		_, locked := errors.AsType[*diskio.LockedError](err)
 		switch {
 		case locked || errors.Is(err, schedule.ErrYield):
@@ -72,9 +75,11 @@ func (a *App) KeepTime(ctx context.Context, begin func()) {
 			if a.remind.say != nil && a.remind.say(ctx, "Reminders of this chat do not run: "+told+".") != nil {
 				told = "" // there may be someone later
 			}
+
 		case err == nil:
 			told = ""
 		}
+
 		wait.Reset(remindRetry)
 	}
 }

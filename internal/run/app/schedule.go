@@ -41,22 +41,26 @@ func (a *App) openSchedule(o Options) (err error) {
 	if o.Reminders != nil && !o.Link.inGateway() {
 		a.asGuest(&so, o)
 	}
+
 	so.Stop = func(ctx context.Context, in bus.Inbound) { a.Agent.StopMessage(ctx, in) }
 	so.Preview = func(ctx context.Context, perMonth float64) string { return a.preview(ctx, o.Now(), perMonth) }
 	so.Foreign = a.guard.Foreign
 	so.Observer.Began, so.Observer.Ended = a.figures.JobBegan, a.figures.JobEnded
 	so.Now, so.Log = o.Now, o.Log
+
 	if g.Heartbeat.Enabled {
 		so.Heartbeat.Every = time.Duration(g.Heartbeat.IntervalS) * time.Second
 		so.Heartbeat.Dedupe = time.Duration(g.Heartbeat.DedupeHours) * time.Hour
 		if so.Heartbeat.Active, err = schedule.ParseHours(g.Heartbeat.ActiveHours); err != nil {
 			return fmt.Errorf("gateway.heartbeat.activeHours: %w", err)
 		}
+
 		so.Heartbeat.Judge = schedule.Evaluator(override(a, evaluatorCommand).Text, func(ctx context.Context) (llm.Model, string, error) {
 			rt, err := a.models.Named(ctx, g.Heartbeat.Model)
 			return rt.Model, rt.Name, err
 		})
 	}
+
 	if def.Dream.Enabled && o.Record == "" {
 		timing := schedule.Every(max(time.Duration(def.Dream.IntervalH)*time.Hour, time.Hour))
 		if def.Dream.Cron != "" {
@@ -67,6 +71,7 @@ func (a *App) openSchedule(o Options) (err error) {
 			Run: func(ctx context.Context) error { defer o.Link.Changed("memory"); return a.dreamNow(ctx) },
 		})
 	}
+
 	a.Schedule, err = schedule.Open(so)
 	return err
 }

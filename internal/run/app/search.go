@@ -40,6 +40,7 @@ func searchSessions(ctx context.Context, x *search.Index, query string) ([]sessi
 	if errors.Is(err, search.ErrEmpty) {
 		return nil, nil
 	}
+
 	var hits []sessiontool.Hit
 	for _, h := range res.Hits {
 		if h.Source == "session" { // archives cannot be read by their key

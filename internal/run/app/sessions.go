@@ -36,6 +36,7 @@ func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, 
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	everywhere := allOrigins(loaded, o.Log)
 	primary := configured(loaded, workspace)
 	store, err := session.Open(session.Options{
@@ -51,6 +52,7 @@ func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, 
 	if err != nil {
 		return nil, fmt.Errorf("open sessions: %w", err)
 	}
+
 	// A few small files on this disk: it is finished rather than stopped halfway.
 	into := takeover.Options{
 		Config:     loaded,

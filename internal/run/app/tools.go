@@ -53,10 +53,12 @@ func (a *App) tools(o Options) (_ *tool.Set, err error) {
 			return nil, err
 		}
 	}
+
 	set, err := tool.NewSet(append(list, o.Tools...)...)
 	if err != nil {
 		return nil, fmt.Errorf("tools: %w", err)
 	}
+
 	if !o.NoBuiltins && len(cfg.MCPServers) > 0 {
 		if a.servers, err = a.mcpPool(o, set.Names()); err != nil {
 			return nil, err
@@ -71,6 +73,7 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 	if cfg.File.Enable {
 		list = append(list, a.guard.FileTools()...)
 	}
+
 	if a.Exec = a.guard.Policy().DescribeExec(); cfg.Exec.Enable {
 		commands, err := a.guard.CommandTools()
 		if err != nil {
@@ -78,6 +81,7 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 		}
 		list = append(list, commands...)
 	}
+
 	if cfg.Web.Enable {
 		more, err := a.webTools(o)
 		if err != nil {
@@ -90,6 +94,7 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 	if a.Index, err = a.openIndex(o.Log); err != nil {
 		return nil, err
 	}
+
 	list = append(list, a.Index.Tool(a.Config.Config.Agents.Defaults.Location()), a.Schedule.Tool())
 	pictures, err := a.guard.ExtraTools()
 	if err != nil {
@@ -123,6 +128,7 @@ func (a *App) pictures(o Options, jail *diskio.Jail, media string) ([]tool.Tool,
 	if !cfg.Enabled {
 		return nil, nil
 	}
+
 	p := a.Config.Config.Providers[cfg.Provider]
 	key := provider.FirstKey(p)
 	if row, ok := catalog.Lookup(cfg.Provider); ok && key.IsZero() {
@@ -133,6 +139,7 @@ func (a *App) pictures(o Options, jail *diskio.Jail, media string) ([]tool.Tool,
 			}
 		}
 	}
+
 	t, err := newImageTool(image.Options{
 		Provider: cfg.Provider, Model: cfg.Model, Key: key, Base: p.APIBase, Headers: p.ExtraHeaders,
 		AspectRatio: cfg.DefaultAspectRatio, Size: cfg.DefaultImageSize, MaxPerTurn: cfg.MaxImagesPerTurn,
@@ -170,6 +177,7 @@ func (a *App) metered(t tool.Tool, vendor, model string) tool.Tool {
 				}}, nil)
 			}
 		})
+
 		meter := a.models.Meter(call, vendor)
 		_, merr := llm.Collect(ctx, meter, llm.Request{
 			Model: model, SessionKey: c.SessionKey, Source: guestSource(c), TurnID: c.TurnID, Estimate: len(c.Input)/4 + 1, MaxTokens: answer,

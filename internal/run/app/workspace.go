@@ -51,10 +51,12 @@ func syncTemplates(data, workspace string, asked bool) (written, left []string, 
 	if err := diskio.MkdirAll(workspace, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make the workspace: %w", err)
 	}
+
 	w, err := session.Identify(disk.Open(data, nil), data, workspace)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up the workspace: %w", err)
 	}
+
 	given := w.Entry.Templates
 	wasWithheld := slices.Contains(slices.Collect(maps.Values(given)), withheld)
 	if len(given) >= len(bootstrap()) && (!asked || !wasWithheld) {
@@ -65,6 +67,7 @@ func syncTemplates(data, workspace string, asked bool) (written, left []string, 
 		if r.Templates == nil {
 			r.Templates = map[string]string{}
 		}
+
 		// Versions before have given them all, and remembered it in the workspace.
 		known := r.Seen.IsZero() && len(r.Templates) == 0
 		switch {
@@ -76,6 +79,7 @@ func syncTemplates(data, workspace string, asked bool) (written, left []string, 
 			}
 			return nil
 		}
+
 		written, left, err = giveTemplates(w, r.Templates, known)
 		return err
 	})
@@ -89,6 +93,7 @@ func isProject(folder string) bool {
 	if err != nil {
 		return false
 	}
+
 	defer tree.Close() //nolint:errcheck // only read
 
 	for _, name := range []string{"SOUL.md", "USER.md", "HEARTBEAT.md", "memory/MEMORY.md", "sessions", ".nanobot"} {
@@ -96,6 +101,7 @@ func isProject(folder string) bool {
 			return false
 		}
 	}
+
 	entries, err := tree.ReadDir(".")
 	return err == nil && len(entries) > 0
 }
@@ -106,6 +112,7 @@ func giveTemplates(w *session.Workspace, given map[string]string, known bool) (w
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the workspace: %w", err)
 	}
+
 	defer tree.Close() //nolint:errcheck // nothing is pending
 	files := templateFiles(w)
 
@@ -117,11 +124,13 @@ func giveTemplates(w *session.Workspace, given map[string]string, known bool) (w
 		if _, done := given[name]; done {
 			continue
 		}
+
 		sum := sha256.Sum256(body)
 		given[name] = hex.EncodeToString(sum[:8])
 		if known {
 			continue
 		}
+
 		ok, err := files.Create(name, body)
 		switch {
 		case passes(err):
@@ -132,6 +141,7 @@ func giveTemplates(w *session.Workspace, given map[string]string, known bool) (w
 			written = append(written, name)
 		}
 	}
+
 	if known {
 		return written, left, nil
 	}
@@ -178,6 +188,7 @@ func linkedNames(workspace string) []string {
 	if err != nil {
 		return nil
 	}
+
 	defer tree.Close() //nolint:errcheck // only read
 
 	links := tree.Links(slices.Concat(datadir.FollowedFiles(), datadir.FollowedFolders(), []string{".git"})...)
@@ -191,5 +202,6 @@ func linkedNames(workspace string) []string {
 			links = append(links, tree.Links(name)...)
 		}
 	}
+
 	return links
 }

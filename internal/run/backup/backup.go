@@ -122,6 +122,7 @@ func write(ctx context.Context, w io.Writer, o Options) (Manifest, error) {
 	if w, ok, err := session.Find(disk.Open(o.Config.DataDir, nil), o.Config.DataDir, o.Workspace); err == nil && ok {
 		b.m.ID = w.ID
 	}
+
 	if err := b.write(); err != nil {
 		return b.m, err
 	}
@@ -143,6 +144,7 @@ func (b *backup) write() error {
 	if err := b.config(); err != nil {
 		return err
 	}
+
 	for _, item := range items(b.o.Secrets) {
 		if item == string(datadir.Guests) {
 			if err := b.guests("data/" + item); err != nil {
@@ -150,19 +152,23 @@ func (b *backup) write() error {
 			}
 			continue
 		}
+
 		if item == string(datadir.Media) {
 			if n := folderBytes(filepath.Join(b.o.Config.DataDir, item)); n > mediaLimit {
 				b.left("data/media", fmt.Sprintf("%d MB of received files", n>>20))
 				continue
 			}
 		}
+
 		if err := b.data(filepath.Join(b.o.Config.DataDir, filepath.FromSlash(item)), "data/"+item); err != nil {
 			return err
 		}
 	}
+
 	if err := b.workspace("workspace"); err != nil {
 		return err
 	}
+
 	data, err := json.MarshalIndent(b.m, "", " ")
 	if err != nil {
 		return err
@@ -180,6 +186,7 @@ func (b *backup) config() error {
 	if err != nil {
 		return err
 	}
+
 	if !b.o.Secrets {
 		if data, b.m.Blank, err = withoutSecrets(b.o.Config, data); err != nil {
 			return err
@@ -213,6 +220,7 @@ func (b *backup) workspace(as string) error {
 		b.left(as, "cannot be read")
 		return nil
 	}
+
 	defer tree.Close() //nolint:errcheck // only read
 
 	own := b.ownData(tree.Path())
@@ -231,6 +239,7 @@ func (b *backup) workspace(as string) error {
 			b.left(at.name, "is a backup, or was set aside by a restore")
 			return pass(d)
 		}
+
 		return b.visit(at)
 	})
 }
@@ -276,6 +285,7 @@ func passing(name string) bool {
 	case !isOurs(name):
 		return false
 	}
+
 	if db, ok := strings.CutSuffix(strings.TrimSuffix(base, "-shm"), "-wal"); ok || db != base {
 		return isDatabase(path.Dir(name) + "/" + db) // its content is in the copy of the database
 	}
@@ -321,6 +331,7 @@ func (b *backup) file(at visit) error {
 	if f = b.opened(name, f, err); f == nil {
 		return nil
 	}
+
 	defer f.Close() //nolint:errcheck // only read
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || b.skip != nil && os.SameFile(b.skip, info) {
@@ -329,6 +340,7 @@ func (b *backup) file(at visit) error {
 	if name == "data/"+string(datadir.Pairing) && !b.o.Secrets {
 		return b.pairing(f, name, info)
 	}
+
 	size := info.Size()
 	if strings.HasSuffix(name, ".jsonl") && isOurs(name) {
 		torn, err := diskio.TornBytes(f, size)
@@ -337,6 +349,7 @@ func (b *backup) file(at visit) error {
 		}
 		size -= torn
 	}
+
 	err = b.add(&tar.Header{Name: name, Mode: int64(info.Mode().Perm()), Size: size, ModTime: info.ModTime()}, io.NewSectionReader(f, 0, size))
 	if err == nil {
 		b.outside(name) // after it was read: a mark that it gets meanwhile counts
@@ -349,14 +362,17 @@ func (b *backup) add(h *tar.Header, r io.Reader) error {
 	if len(b.m.Files) >= maxFiles {
 		return fmt.Errorf("more than %d files; is the workspace %s the right folder?", maxFiles, b.o.Workspace)
 	}
+
 	sum := sha256.New()
 	p := &padded{r: r, n: h.Size}
 	if err := b.writeEntry(h, io.TeeReader(p, sum)); err != nil {
 		return fmt.Errorf("%s: %w", h.Name, err)
 	}
+
 	if p.short {
 		b.left(h.Name, "became shorter while it was read; its end is filled with zeros")
 	}
+
 	b.m.Files = append(b.m.Files, File{h.Name, h.Size, hex.EncodeToString(sum.Sum(nil))})
 	return nil
 }
@@ -383,6 +399,7 @@ func (p *padded) Read(buf []byte) (int, error) {
 	if p.n == 0 {
 		return 0, io.EOF
 	}
+
 	buf = buf[:min(int64(len(buf)), p.n)]
 	if !p.short {
 		n, err := p.r.Read(buf)
@@ -392,6 +409,7 @@ func (p *padded) Read(buf []byte) (int, error) {
 			return n, err
 		}
 	}
+
 	clear(buf)
 	p.n -= int64(len(buf))
 	return len(buf), nil

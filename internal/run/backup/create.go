@@ -36,12 +36,14 @@ func Create(ctx context.Context, file string, o Options) (m Manifest, err error)
 	if file, err = filepath.Abs(file); err != nil {
 		return m, err
 	}
+
 	removeParts(filepath.Dir(file), o.Now)
 	tmp := file + suffixPart
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return m, err
 	}
+
 	o.Skip = tmp
 	m, err = write(ctx, f, o)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {

@@ -33,6 +33,7 @@ func (b *backup) database(at visit) error {
 	if original = b.opened(at.name, original, err); original == nil {
 		return nil
 	}
+
 	path := original.Name()
 	head := make([]byte, len(sqliteHead))
 	_, err = original.ReadAt(head, 0)
@@ -44,16 +45,19 @@ func (b *backup) database(at visit) error {
 	if err := diskio.MkdirAll(run, 0o700); err != nil {
 		return err
 	}
+
 	dir, err := os.MkdirTemp(run, "backup-*")
 	if err != nil {
 		return err
 	}
+
 	defer os.RemoveAll(dir) //nolint:errcheck // nothing can be done
 	twin := filepath.Join(dir, "copy.db")
 	if err := vacuumInto(b.ctx, path, twin); err != nil {
 		b.left(at.name, "cannot be copied: "+err.Error())
 		return nil
 	}
+
 	at.open = func() (*os.File, error) { return os.Open(twin) }
 	return b.file(at)
 }
@@ -70,6 +74,7 @@ func vacuumInto(ctx context.Context, from, to string) (err error) {
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, db.Close()) }()
 	_, err = db.ExecContext(ctx, "VACUUM INTO ?", to)
 	return err

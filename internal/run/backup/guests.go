@@ -24,6 +24,7 @@ func (b *backup) guests(as string) error {
 		b.left(as, "cannot be read")
 		return nil
 	}
+
 	defer tree.Close() //nolint:errcheck // only read
 
 	return fs.WalkDir(tree.FS(), ".", func(rel string, d fs.DirEntry, err error) error {
@@ -45,6 +46,7 @@ func (b *backup) guests(as string) error {
 			b.left(name, "is a link or not a regular file")
 			return nil
 		}
+
 		return b.guestFile(tree, rel, name)
 	})
 }
@@ -54,6 +56,7 @@ func (b *backup) guestFile(tree *diskio.Tree, rel, name string) error {
 	if f = b.opened(name, f, err); f == nil {
 		return nil
 	}
+
 	defer f.Close() //nolint:errcheck // only read
 	info, err := f.Stat()
 	if err != nil {

@@ -24,6 +24,7 @@ func (b *backup) outside(name string) {
 	if !inside || b.m.ID == "" {
 		return
 	}
+
 	if b.origin == nil {
 		var err error
 		if b.origin, err = guard.OpenOrigins(b.o.Config.DataDir, b.o.Workspace, b.m.ID, "", nil); err != nil {
@@ -31,6 +32,7 @@ func (b *backup) outside(name string) {
 			return
 		}
 	}
+
 	if b.origin.Foreign(filepath.Join(b.o.Workspace, filepath.FromSlash(rel))) {
 		b.m.Outside = append(b.m.Outside, rel)
 	}
@@ -45,6 +47,7 @@ func (b *Backup) mark(moves []move, stamp string) error {
 	if i < 0 {
 		return nil // the records that are there stay
 	}
+
 	staging := moves[i].staging(stamp)
 	if err := b.copyRecords(moves[i].to, staging); err != nil {
 		return err
@@ -54,11 +57,13 @@ func (b *Backup) mark(moves []move, stamp string) error {
 	if w < 0 || b.ID == "" {
 		return nil
 	}
+
 	root := moves[w].staging(stamp)
 	rec, err := guard.OpenOrigins(filepath.Dir(staging), root, b.ID, "", nil)
 	if err != nil {
 		return err
 	}
+
 	paths := make([]string, len(b.Outside))
 	for i, rel := range b.Outside {
 		if !filepath.IsLocal(filepath.FromSlash(rel)) {
@@ -82,11 +87,13 @@ func (b *Backup) copyRecords(from, to string) error {
 	if err := diskio.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
+
 	for _, e := range entries {
 		name, _, _ := strings.Cut(e.Name(), ".")
 		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), ".jsonl") || name == b.ID {
 			continue
 		}
+
 		target := filepath.Join(to, e.Name())
 		if _, err := os.Lstat(target); err == nil && b.ID == "" {
 			continue // it may be that of the workspace
@@ -98,6 +105,7 @@ func (b *Backup) copyRecords(from, to string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -32,6 +32,7 @@ func (b *backup) ownData(root string) (o ownData) {
 	if o.folder, err = os.Stat(data); err != nil {
 		return ownData{}
 	}
+
 	if below, ok := belowFolder(o.folder, root); ok {
 		o.same = below == "."
 		if top, _, _ := strings.Cut(filepath.ToSlash(below), "/"); datadir.Own(top) {
@@ -91,16 +92,19 @@ func (b *backup) pairing(f io.Reader, name string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
+
 	var book map[string]json.RawMessage
 	if err := json.Unmarshal(data, &book); err != nil || book == nil {
 		b.left(name, "is damaged and may contain codes")
 		return nil //nolint:nilerr // the backup goes on and says what it lacks
 	}
+
 	for key := range book {
 		if strings.EqualFold(key, "pending") {
 			book[key] = json.RawMessage("{}")
 		}
 	}
+
 	if data, err = json.Marshal(book); err != nil {
 		return err
 	}

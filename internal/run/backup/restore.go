@@ -51,6 +51,7 @@ func Open(ctx context.Context, file string) (*Backup, error) {
 		if _, twice := found[h.Name]; twice {
 			return fmt.Errorf("it contains %.100q twice", h.Name)
 		}
+
 		sum := sha256.New()
 		n, err := io.Copy(sum, r)
 		found[h.Name] = File{h.Name, n, hex.EncodeToString(sum.Sum(nil))}
@@ -68,12 +69,14 @@ func Open(ctx context.Context, file string) (*Backup, error) {
 	if b.Format != format {
 		return nil, fmt.Errorf("%s has format %d; this version supports format %d", file, b.Format, format)
 	}
+
 	for _, f := range b.Files {
 		if got, ok := found[f.Name]; !ok || got != f {
 			return nil, fmt.Errorf("%s is damaged: %.100q does not match the list of contents", file, f.Name)
 		}
 		delete(found, f.Name)
 	}
+
 	for name := range found {
 		return nil, fmt.Errorf("%s was changed: %.100q is not in its list of contents", file, name)
 	}
@@ -86,17 +89,20 @@ func (b *Backup) each(ctx context.Context, visit func(*tar.Header, io.Reader) er
 	if err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, f.Close()) }()
 	z, err := gzip.NewReader(bufio.NewReader(f))
 	if err != nil {
 		return fmt.Errorf("it is not a .tar.gz file: %w", err)
 	}
+
 	r := tar.NewReader(io.LimitReader(z, maxBytes+1))
 	var total int64
 	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+
 		h, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -108,6 +114,7 @@ func (b *Backup) each(ctx context.Context, visit func(*tar.Header, io.Reader) er
 		case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir:
 			return fmt.Errorf("%.100q is a link or not a regular file", h.Name)
 		}
+
 		if total += h.Size; h.Size < 0 || total > maxBytes {
 			return errors.New("it unpacks to too many bytes")
 		}
@@ -171,12 +178,15 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 			o.Workspace = datadir.Workspace.In(data)
 		}
 	}
+
 	if resolved, err := filepath.EvalSymlinks(o.Workspace); err == nil {
 		o.Workspace = resolved // a link says on which disk it lies
 	}
+
 	if resolved, err := filepath.EvalSymlinks(data); diskio.Within(data, o.Workspace) || err == nil && diskio.Within(resolved, o.Workspace) {
 		return Restored{}, fmt.Errorf("the workspace %s contains the data folder %s, and neither can be replaced alone; restore to another folder with --to DIR", o.Workspace, data)
 	}
+
 	r := Restored{
 		Config:    o.Config,
 		DataDir:   data,
@@ -185,12 +195,14 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 		Bytes:     b.Bytes(),
 		Blank:     b.Blank,
 	}
+
 	moves := b.moves(o, data)
 	for _, m := range moves {
 		if occupied(m.to) {
 			r.Replaced = append(r.Replaced, m.to)
 		}
 	}
+
 	if len(r.Replaced) > 0 && !o.Force {
 		return r, fmt.Errorf("%w: %s", ErrInTheWay, strings.Join(r.Replaced, ", "))
 	}
@@ -203,6 +215,7 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	if err := removeLeftovers(moves); err != nil {
 		return r, err
 	}
+
 	stamp := unused(moves, o.Now.UTC().Format("20060102-150405"))
 	if err := b.unpack(ctx, moves, stamp); err != nil {
 		return r, errors.Join(err, removeStaging(moves, stamp))
@@ -211,6 +224,7 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 		err = fmt.Errorf("record which files came from outside: %w", err)
 		return r, errors.Join(err, removeStaging(moves, stamp))
 	}
+
 	aside, err := swap(moves, stamp)
 	r.Aside = aside
 	if err == nil && b.ID != "" {
@@ -230,6 +244,7 @@ func (b *Backup) fits(dir string) error {
 		}
 		dir = filepath.Dir(dir)
 	}
+
 	if free, ok := diskio.FreeBytes(dir); ok && uint64(b.Bytes()) > free { //nolint:gosec // a sum of sizes that were read
 		return fmt.Errorf("%s has %d MB free, the backup needs %d MB", dir, free>>20, b.Bytes()>>20)
 	}
@@ -250,9 +265,11 @@ func (b *Backup) moves(o RestoreOptions, data string) []move {
 			out = append(out, move{part, filepath.Join(data, filepath.FromSlash(strings.TrimPrefix(part, "data/")))})
 		}
 	}
+
 	if len(b.Outside) > 0 && !slices.Contains(parts, originPart) {
 		out = append(out, move{originPart, datadir.Origin.In(data)})
 	}
+
 	// These describe what was there before.
 	for _, name := range datadir.Select(datadir.Data(), func(e datadir.Entry) bool { return e.Stale }) {
 		if !slices.Contains(parts, "data/"+string(name)) {
@@ -294,6 +311,7 @@ func unused(moves []move, second string) string {
 			return err == nil
 		})
 	}
+
 	stamp := second
 	for n := 2; taken(stamp); n++ {
 		stamp = fmt.Sprintf("%s-%d", second, n)
@@ -334,15 +352,18 @@ func (b *Backup) unpack(ctx context.Context, moves []move, stamp string) error {
 			}
 		}
 	}
+
 	return b.each(ctx, func(h *tar.Header, r io.Reader) error {
 		m, ok := byPart[top(strings.TrimSuffix(h.Name, "/"))]
 		if !ok {
 			return nil // the manifest, or an empty workspace
 		}
+
 		root, err := os.OpenRoot(filepath.Dir(m.staging(stamp)))
 		if err != nil {
 			return err
 		}
+
 		rel := filepath.FromSlash(filepath.Base(m.to) + strings.TrimPrefix(strings.TrimSuffix(h.Name, "/"), m.part))
 		return errors.Join(unpackEntry(root, rel, h, r), root.Close())
 	})
@@ -353,22 +374,27 @@ func unpackEntry(root *os.Root, name string, h *tar.Header, r io.Reader) error {
 	if strings.HasPrefix(h.Name, "workspace/") {
 		perm = fs.FileMode(h.Mode) & 0o755 //nolint:gosec // permissions fit
 	}
+
 	if h.Typeflag == tar.TypeDir {
 		return root.MkdirAll(name, perm|0o700)
 	}
+
 	if dir := filepath.Dir(name); dir != "." {
 		if err := root.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
+
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm|0o600)
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(f, r)
 	if err == nil && !strings.HasPrefix(h.Name, "workspace/") {
 		err = f.Sync() // a workspace may have too many files for that
 	}
+
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
@@ -399,6 +425,7 @@ func swap(moves []move, stamp string) (aside []string, err error) {
 		}
 		aside = nil
 	}()
+
 	for _, m := range moves {
 		if _, statErr := os.Lstat(m.to); statErr == nil {
 			if !occupied(m.to) {
@@ -411,15 +438,18 @@ func swap(moves []move, stamp string) (aside []string, err error) {
 				aside = append(aside, dir)
 			}
 		}
+
 		if m.part == "" {
 			continue
 		}
+
 		if _, statErr := os.Lstat(m.staging(stamp)); statErr == nil {
 			if err := do(m.staging(stamp), m.to); err != nil {
 				return nil, err
 			}
 		}
 	}
+
 	return aside, nil
 }
 

@@ -22,17 +22,20 @@ func withoutSecrets(l *config.Loaded, text []byte) ([]byte, []string, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("the configuration is not valid JSON: %w; repair it, or include it unchanged with --with-secrets", err)
 	}
+
 	v.Standardize()
 	v.Minimize()
 	c := cleaner{}
 	for _, s := range l.Secrets() {
 		c.known = append(c.known, s.Reveal())
 	}
+
 	c.value(&v, nil)
 	var out bytes.Buffer
 	if err := json.Indent(&out, v.Pack(), "", "  "); err != nil {
 		return nil, nil, err
 	}
+
 	out.WriteByte('\n')
 	return out.Bytes(), c.blank, nil
 }
@@ -51,6 +54,7 @@ func (c *cleaner) value(v *hujson.Value, at []string) {
 			name, _ := m.Name.Value.(hujson.Literal)
 			c.value(&m.Value, append(slices.Clip(at), name.String()))
 		}
+
 	case *hujson.Array:
 		for i := range x.Elements {
 			c.value(&x.Elements[i], append(slices.Clip(at), strconv.Itoa(i)))
@@ -69,11 +73,13 @@ func (c *cleaner) secret(at []string, text string) bool {
 	if text == "" || slices.Contains([]string{"Bearer", "Basic", "Token", "Bot"}, text) {
 		return false
 	}
+
 	for _, s := range c.known {
 		if s == text || len(s) >= 6 && strings.Contains(text, s) {
 			return true
 		}
 	}
+
 	name := ""
 	for _, part := range slices.Backward(at) {
 		if strings.Trim(part, "0123456789") != "" {
@@ -93,6 +99,7 @@ func withoutReferences(s string) string {
 		if !ok {
 			return b.String()
 		}
+
 		_, after, closed := strings.Cut(rest, "}")
 		if !closed {
 			b.WriteString(rest)

@@ -14,21 +14,25 @@ func (l *Loaded) Changed(old *Loaded) []string {
 	if a == b {
 		return nil
 	}
+
 	for _, top := range names(a, b) {
 		x, y := a.get(top), b.get(top)
 		if sameNode(x, y) {
 			continue
 		}
+
 		subs := names(x, y)
 		if len(subs) == 0 {
 			out = append(out, top)
 		}
+
 		for _, sub := range subs {
 			if !sameNode(x.get(sub), y.get(sub)) {
 				out = append(out, top+"."+sub)
 			}
 		}
 	}
+
 	return out
 }
 
@@ -45,6 +49,7 @@ func names(a, b *node) []string {
 			out = append(out, m.name)
 		}
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -59,9 +64,11 @@ func sameNode(a, b *node) bool {
 	case b == nil:
 		return isObject(a) && len(a.members) == 0
 	}
+
 	if !isObject(a) || !isObject(b) {
 		return bytes.Equal(a.appendJSON(nil), b.appendJSON(nil))
 	}
+
 	for _, name := range names(a, b) {
 		if !sameNode(a.get(name), b.get(name)) {
 			return false

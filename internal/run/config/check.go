@@ -33,6 +33,7 @@ func (r *reader) format(s string, n *node, p place) (string, bool) {
 	case "language":
 		ok, want = s == "" || (len(s) == 2 || len(s) == 3) && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == "", "must be a language code of two or three lower-case letters"
 	}
+
 	if !ok {
 		r.issue(n, p, want, "")
 	}
@@ -46,6 +47,7 @@ func hostName(s string) bool {
 	if len(s) > 253 {
 		return false
 	}
+
 	for label := range strings.SplitSeq(strings.TrimSuffix(s, "."), ".") {
 		if label == "" || len(label) > 63 || label[0] == '-' {
 			return false
@@ -56,6 +58,7 @@ func hostName(s string) bool {
 			}
 		}
 	}
+
 	return true
 }
 
@@ -95,33 +98,39 @@ func (r *reader) check(c *Config, root *node) {
 		n, p := r.spot(root, "agents", "defaults", "maxTokens")
 		r.warning(n, p.path, "is not smaller than contextWindowTokens, which leaves no room for the question", "")
 	}
+
 	if c.Gateway.Heartbeat.IntervalS < 60 {
 		n, p := r.spot(root, "gateway", "heartbeat", "intervalS")
 		r.warning(n, p.path, "is below 60 seconds; 60 is used", "")
 		c.Gateway.Heartbeat.IntervalS = 60
 	}
+
 	for i, cidr := range c.Tools.SSRFWhitelist {
 		if _, err := ParseNetwork(cidr); err != nil {
 			n, p := r.spot(root, "tools", "ssrfWhitelist")
 			r.warning(n, append(p.path, itoa(i)), "is not a network such as 192.168.1.0/24 and is ignored", "")
 		}
 	}
+
 	for i, host := range c.Tools.Exec.AllowedHosts {
 		if _, err := httpsafe.ParseHostRule(host); err != nil {
 			n, p := r.spot(root, "tools", "exec", "allowedHosts")
 			r.warning(n, append(p.path, itoa(i)), "is ignored: "+err.Error(), "")
 		}
 	}
+
 	for i, address := range c.Tools.Exec.AllowedAddresses {
 		if _, err := httpsafe.ParseAddressRule(address); err != nil {
 			n, p := r.spot(root, "tools", "exec", "allowedAddresses")
 			r.warning(n, append(p.path, itoa(i)), "is ignored: "+err.Error(), "")
 		}
 	}
+
 	if c.API.exposed() {
 		n, p := r.spot(root, "api", "host")
 		r.warning(n, p.path, "the API is reachable from other machines without a key", "set api.apiKey; serve will not start without it")
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
 		pr := c.Providers[name]
 		if pr.APIType != "" && pr.APIType != "auto" && name != "openai" {
@@ -172,17 +181,21 @@ func (r *reader) checkZone(c *Config, root *node) {
 	if zone.unset(p) {
 		return
 	}
+
 	if mode, mp := r.spot(root, "agents", "defaults", "timezoneMode"); mode.unset(mp) {
 		d.TimezoneMode = "manual"
 	}
+
 	if r.keep && strings.Contains(zone.text, "${") {
 		return
 	}
+
 	switch d.Timezone {
 	case "UTC", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Universal", "Etc/Universal", "Etc/Zulu", "GMT", "Etc/GMT":
 		d.Timezone = "UTC"
 		return
 	}
+
 	_, err := time.LoadLocation(d.Timezone)
 	if err == nil && d.Timezone != "Local" {
 		return
@@ -202,6 +215,7 @@ func (r *reader) checkPresets(c *Config, root *node) {
 		n, p := r.spot(root, "modelPresets", "default")
 		r.issue(n, p, "the name default is reserved for the settings in agents.defaults", "")
 	}
+
 	for _, name := range names {
 		if c.ModelPresets[name].Model == "" {
 			n, _ := r.spot(root, "modelPresets", name)
@@ -210,11 +224,13 @@ func (r *reader) checkPresets(c *Config, root *node) {
 			}
 		}
 	}
+
 	d := c.Agents.Defaults
 	if !known(d.ModelPreset) && !r.reference(d.ModelPreset) {
 		n, p := r.spot(root, "agents", "defaults", "modelPreset")
 		r.issue(n, p, "is not a name in modelPresets", suggest(d.ModelPreset, names))
 	}
+
 	for i, f := range d.FallbackModels {
 		list, p := r.spot(root, "agents", "defaults", "fallbackModels")
 		at, _ := p.child(itoa(i), false)

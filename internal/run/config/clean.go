@@ -15,6 +15,7 @@ func (r *reader) clean(n *node, p place) {
 	if t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+
 	switch {
 	case t == nil:
 	case t == reflect.TypeFor[Raw]():
@@ -31,6 +32,7 @@ func (r *reader) clean(n *node, p place) {
 			r.camelKeys(section, p, 2)
 			stringify(section, "")
 		}
+
 	case t.Kind() == reflect.Slice:
 		n.items = slices.DeleteFunc(n.items, func(it *node) bool { return it.kind == 'n' })
 		for i, it := range n.items {
@@ -38,6 +40,7 @@ func (r *reader) clean(n *node, p place) {
 				r.clean(it, c)
 			}
 		}
+
 	case n.kind == '{' && (t.Kind() == reflect.Struct || t.Kind() == reflect.Map):
 		r.cleanObject(n, p, t)
 	}
@@ -52,6 +55,7 @@ func (r *reader) cleanObject(n *node, p place, t reflect.Type) {
 		if m.val.kind == 'n' {
 			continue
 		}
+
 		c, how, known := r.canonical(m, p, t, elem)
 		if !known {
 			m.val.unknown = true
@@ -59,6 +63,7 @@ func (r *reader) cleanObject(n *node, p place, t reflect.Type) {
 			n.members = append(n.members, m)
 			continue
 		}
+
 		name := c.path[len(c.path)-1]
 		if n.get(name) != nil {
 			r.warning(m.val, c.path, "two spellings of the same key are present; the camelCase one counts", "")
@@ -66,12 +71,14 @@ func (r *reader) cleanObject(n *node, p place, t reflect.Type) {
 				continue
 			}
 		}
+
 		if how > 0 || rank[name] > 0 {
 			if rank == nil {
 				rank = map[string]int{}
 			}
 			rank[name] = how
 		}
+
 		n.set(name, m.off, m.val)
 		r.clean(m.val, c)
 	}
@@ -89,6 +96,7 @@ func (r *reader) canonical(m member, p place, t reflect.Type, elem reflect.Struc
 		}
 		return p.at(name, t.Elem(), elem), how, true
 	}
+
 	sh := p.shapes.of(t)
 	if f, how, ok := sh.match(m.name); ok {
 		return p.at(f.name, f.typ, f.tag), how, true
@@ -104,6 +112,7 @@ func (r *reader) unknownKey(m member, p place) {
 	if len(p.path) == 0 && m.name == "$schema" || strings.HasPrefix(m.name, "x-") {
 		return
 	}
+
 	w := Problem{
 		Path: showPath(append(slices.Clip(p.path), m.name)), Unknown: true,
 		Message: "unknown key, ignored", Hint: suggest(m.name, p.names()),
@@ -114,6 +123,7 @@ func (r *reader) unknownKey(m member, p place) {
 	default:
 		w = r.where(m.val, w)
 	}
+
 	r.warn(w)
 }
 
@@ -122,6 +132,7 @@ func (r *reader) camelKeys(n *node, p place, depth int) {
 	if n.kind != '{' || depth == 0 {
 		return
 	}
+
 	old := n.members
 	n.members = make([]member, 0, len(old))
 	snaked := map[string]bool{}
@@ -129,6 +140,7 @@ func (r *reader) camelKeys(n *node, p place, depth int) {
 		if m.val.kind == 'n' {
 			continue
 		}
+
 		name := camel(m.name)
 		isSnake := name != m.name
 		if other := n.get(name); other != nil {
@@ -137,6 +149,7 @@ func (r *reader) camelKeys(n *node, p place, depth int) {
 				continue
 			}
 		}
+
 		snaked[name] = isSnake
 		n.set(name, m.off, m.val)
 		r.camelKeys(m.val, p.at(name, nil, ""), depth-1)
@@ -159,6 +172,7 @@ func stringify(n *node, key string) {
 			}
 			stringify(it, key)
 		}
+
 	case '0':
 		if idKey(key) {
 			n.kind = '"'
@@ -186,11 +200,13 @@ func textNode(p place, text string, from origin, quoted bool) (*node, error) {
 	if t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+
 	if quoted && strings.HasPrefix(text, `"`) {
 		if n, err := parseValue(text, from); err == nil {
 			return n, nil
 		}
 	}
+
 	switch {
 	case p.free() || t == reflect.TypeFor[Channel]():
 		n, err := parseValue(text, from)
@@ -199,11 +215,13 @@ func textNode(p place, text string, from origin, quoted bool) (*node, error) {
 			return str, nil
 		}
 		return n, nil
+
 	case t == reflect.TypeFor[Fallback](): // a preset name is plain text
 		if n, err := parseValue(text, from); err == nil && n.kind == '{' {
 			return n, nil
 		}
 		return str, nil
+
 	case t.Kind() == reflect.Slice:
 		n, err := parseValue(text, from)
 		if err == nil && n.kind == '[' {
@@ -213,6 +231,7 @@ func textNode(p place, text string, from origin, quoted bool) (*node, error) {
 			return nil, &shapeError{"a JSON list"}
 		}
 		return commaList(text, from), nil
+
 	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct && isSection(t):
 		n, err := parseValue(text, from)
 		if err != nil || n.kind != '{' {
@@ -220,6 +239,7 @@ func textNode(p place, text string, from origin, quoted bool) (*node, error) {
 		}
 		return n, nil
 	}
+
 	return str, nil
 }
 

@@ -31,6 +31,7 @@ func (x *expander) command(line string) string {
 	if on, _ := x.in.lookup(commandsVariable); on != "1" {
 		return fail("is not allowed here; to let this file start programs, set the environment variable %s=1", commandsVariable)
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), commandWait)
 	defer cancel()
 	name, args := "/bin/sh", []string{"-c", line}
@@ -56,6 +57,7 @@ func (x *expander) command(line string) string {
 	case err != nil:
 		return fail("cannot be run: %s", reason(err))
 	}
+
 	return strings.TrimRight(out.b.String(), "\r\n")
 }
 

@@ -41,6 +41,7 @@ func (r *reader) value(v reflect.Value, n *node, p place) {
 	if r.keep && n.kind == '"' && strings.Contains(n.text, "${") && !p.free() {
 		return
 	}
+
 	switch p.typ {
 	case reflect.TypeFor[Raw]():
 		v.Set(reflect.ValueOf(Raw{n}))
@@ -50,10 +51,12 @@ func (r *reader) value(v reflect.Value, n *node, p place) {
 			v.Set(reflect.ValueOf(httpsafe.NewSecret(strings.TrimSpace(s))))
 		}
 		return
+
 	case reflect.TypeFor[Channel]():
 		r.channel(v, n, p)
 		return
 	}
+
 	switch v.Kind() {
 	case reflect.Pointer:
 		elem := reflect.New(v.Type().Elem())
@@ -62,6 +65,7 @@ func (r *reader) value(v reflect.Value, n *node, p place) {
 		if len(r.issues) == before {
 			v.Set(elem)
 		}
+
 	case reflect.Struct:
 		r.section(v, n, p)
 	case reflect.Map:
@@ -74,12 +78,14 @@ func (r *reader) value(v reflect.Value, n *node, p place) {
 				v.SetString(s)
 			}
 		}
+
 	case reflect.Bool:
 		if b, ok := boolOf(n); ok {
 			v.SetBool(b)
 		} else {
 			r.issue(n, p, "must be true or false", "")
 		}
+
 	case reflect.Int:
 		r.integer(v, n, p)
 	case reflect.Float64:
@@ -102,6 +108,7 @@ func (r *reader) section(v reflect.Value, n *node, p place) {
 		r.issue(n, p, "must be an object in { }", "")
 		return
 	}
+
 	sh := p.shapes.of(v.Type())
 	for _, m := range n.members {
 		f, ok := sh.named(m.name)
@@ -141,6 +148,7 @@ func (r *reader) list(v reflect.Value, n *node, p place) {
 		r.issue(n, p, "must be a list in [ ]", "")
 		return
 	}
+
 	elemType, tag := v.Type().Elem(), elemTag(p.tag)
 	out := reflect.MakeSlice(v.Type(), 0, len(n.items))
 	for i, it := range n.items {
@@ -149,6 +157,7 @@ func (r *reader) list(v reflect.Value, n *node, p place) {
 		r.value(elem, it, p.at(itoa(i), elemType, tag))
 		out = reflect.Append(out, elem)
 	}
+
 	v.Set(out)
 }
 
@@ -165,12 +174,14 @@ func (r *reader) channel(v reflect.Value, n *node, p place) {
 				section = section.understood(f.name, cv.FieldByIndex(f.index))
 			}
 		}
+
 	case '[':
 		c.Enabled = channelOn(n)
 	default:
 		r.issue(n, p, "must be an object in { }", "")
 		return
 	}
+
 	c.Raw = Raw{section}
 	v.Set(reflect.ValueOf(c))
 }
@@ -183,14 +194,17 @@ func (n *node) understood(name string, v reflect.Value) *node {
 	if m.kind != '"' {
 		return n
 	}
+
 	text, err := json.Marshal(v.Interface())
 	if err != nil {
 		return n
 	}
+
 	value, err := parseValue(string(text), m.from)
 	if err != nil {
 		return n
 	}
+
 	out := *n
 	out.members = slices.Clone(n.members)
 	out.set(name, 0, value)
@@ -226,6 +240,7 @@ func (r *reader) inRange(f float64, n *node, p place) bool {
 	if (errLow != nil || f >= low) && (errHigh != nil || f <= high) {
 		return true
 	}
+
 	switch {
 	case errLow == nil && errHigh == nil:
 		r.issue(n, p, fmt.Sprintf("must be between %s and %s", lo, hi), "")
@@ -234,6 +249,7 @@ func (r *reader) inRange(f float64, n *node, p place) bool {
 	default:
 		r.issue(n, p, "must be at most "+hi, "")
 	}
+
 	return false
 }
 

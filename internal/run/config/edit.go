@@ -37,17 +37,21 @@ func Open(path string, known Sections) (*File, error) {
 		f.exists = false
 		err = nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	f.data = data
 	text := data
 	if !f.exists {
 		text = NewFile()
 	}
+
 	if f.doc, err = parse(path, text); err != nil {
 		return nil, err
 	}
+
 	f.before = f.judge(text)
 	for _, m := range migrations() {
 		m.apply(f.doc.root(), func(int, Problem) {})
@@ -68,10 +72,12 @@ func (f *File) judge(text []byte) (issues []Problem) {
 		}
 		return []Problem{{Message: err.Error()}}
 	}
+
 	r := &reader{doc: doc, root: rootPlace(f.sections), keep: true}
 	for _, m := range migrations() {
 		m.apply(doc.root(), r.warnAt)
 	}
+
 	tree := doc.tree(&doc.value, make([]string, 0, 8), r.double)
 	r.clean(tree, r.root)
 	r.python = isPython(tree)
@@ -87,6 +93,7 @@ func (f *File) find(path string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
+
 	r := &reader{doc: f.doc, root: rootPlace(f.sections), keep: true}
 	tree := f.doc.tree(&f.doc.value, make([]string, 0, 8), func(Problem) {})
 	r.clean(tree, r.root)
@@ -115,10 +122,12 @@ func (f *File) Set(path, value string) error {
 	if err != nil {
 		return err
 	}
+
 	n, err := textNode(p, value, origin{}, true)
 	if err != nil {
 		return fmt.Errorf("%s %w", showPath(p.path), err)
 	}
+
 	n.natural(p)
 	return f.set(p, n)
 }
@@ -129,10 +138,12 @@ func (f *File) SetValue(path string, value any) error {
 	if err != nil {
 		return err
 	}
+
 	b, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("%s: %w", showPath(p.path), err)
 	}
+
 	n, err := parseValue(string(b), origin{})
 	if err != nil {
 		return fmt.Errorf("%s: %w", showPath(p.path), err)
@@ -150,6 +161,7 @@ func (f *File) set(p place, n *node) error {
 		f.doc.value = saved
 		return err
 	}
+
 	f.changed = true
 	return nil
 }
@@ -165,6 +177,7 @@ func (f *File) verify() error {
 			fresh = append(fresh, i)
 		}
 	}
+
 	if len(fresh) == 0 {
 		return nil
 	}
@@ -202,9 +215,11 @@ func spelled(o *hujson.Object, at place, part string) int {
 				names = append([]string{n}, names...)
 			}
 		}
+
 	default:
 		names = []string{part}
 	}
+
 	for _, name := range names {
 		for i, m := range slices.Backward(o.Members) {
 			if literal(m.Name).String() == name {
@@ -212,6 +227,7 @@ func spelled(o *hujson.Object, at place, part string) int {
 			}
 		}
 	}
+
 	return -1
 }
 
@@ -234,12 +250,14 @@ func (f *File) insert(p place, n *node) error {
 				lay.add(t, name, nest(p.path[i+1:], n), indent, multi)
 				return nil
 			}
+
 			m := &t.Members[j]
 			l := lead(m.Name.BeforeExtra)
 			if multi = l != nil; multi {
 				indent = strings.TrimLeft(string(l), "\r\n")
 			}
 			cur = &m.Value
+
 		case *hujson.Array:
 			at, _ = at.child(part, false)
 			j, err := strconv.Atoi(part)
@@ -250,13 +268,16 @@ func (f *File) insert(p place, n *node) error {
 				appendElement(t, lay.value(nest(p.path[i+1:], n), indent, false))
 				return nil
 			}
+
 			multi = false
 			cur = &t.Elements[j]
+
 		default: // null or a value of another kind gives way
 			cur.Value = lay.value(nest(p.path[i:], n), indent, multi).Value
 			return nil
 		}
 	}
+
 	cur.Value = lay.value(n, indent, multi).Value
 	return nil
 }
@@ -276,6 +297,7 @@ func (f *File) Unset(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	saved := f.doc.value.Clone()
 	if !f.remove(p) {
 		return false, nil
@@ -284,6 +306,7 @@ func (f *File) Unset(path string) (bool, error) {
 		f.doc.value = saved
 		return false, err
 	}
+
 	f.changed = true
 	return true, nil
 }
@@ -296,6 +319,7 @@ func (f *File) style() style {
 	if bytes.Contains(f.doc.text, []byte("\r\n")) {
 		s.newline = "\r\n"
 	}
+
 	if o := f.doc.root(); len(o.Members) > 0 {
 		if l := lead(o.Members[0].Name.BeforeExtra); l != nil {
 			if u := strings.TrimLeft(string(l), "\r\n"); u != "" {
@@ -303,6 +327,7 @@ func (f *File) style() style {
 			}
 		}
 	}
+
 	return s
 }
 
@@ -317,6 +342,7 @@ func (s style) add(o *hujson.Object, name string, n *node, indent string, multi 
 	} else if multi && lead(o.AfterExtra) == nil {
 		o.AfterExtra = append(slices.Clone(o.AfterExtra), s.newline+indent...)
 	}
+
 	v := s.value(n, inner, multi)
 	v.BeforeExtra = hujson.Extra(" ")
 	appendMember(o, hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}, s.unit)
@@ -330,10 +356,12 @@ func (s style) value(n *node, indent string, multi bool) hujson.Value {
 	} else {
 		b = n.appendJSON(nil)
 	}
+
 	v, err := hujson.Parse(b)
 	if err != nil { // cannot happen: the text was just generated
 		return hujson.Value{Value: hujson.String("")}
 	}
+
 	v.BeforeExtra, v.AfterExtra = nil, nil
 	return v
 }
@@ -352,7 +380,9 @@ func (s style) pretty(b []byte, n *node, indent string) []byte {
 			b = append(b, ": "...)
 			b = s.pretty(b, m.val, indent+s.unit)
 		}
+
 		return append(append(b, s.newline+indent...), '}')
+
 	case n.kind == '[' && !slices.ContainsFunc(n.items, func(it *node) bool { return !flat(it) }):
 		b = append(b, '[')
 		for i, it := range n.items {
@@ -362,6 +392,7 @@ func (s style) pretty(b []byte, n *node, indent string) []byte {
 			b = it.appendJSON(b)
 		}
 		return append(b, ']')
+
 	case n.kind == '[':
 		b = append(b, '[')
 		for i, it := range n.items {
@@ -371,7 +402,9 @@ func (s style) pretty(b []byte, n *node, indent string) []byte {
 			b = append(b, s.newline+indent+s.unit...)
 			b = s.pretty(b, it, indent+s.unit)
 		}
+
 		return append(append(b, s.newline+indent...), ']')
 	}
+
 	return n.appendJSON(b)
 }

@@ -34,6 +34,7 @@ func (s Source) String() string {
 			via = ", through a ${...} reference"
 		}
 		return fmt.Sprintf("%s:%d:%d%s", s.File, s.Line, s.Column, via)
+
 	case LayerFlag:
 		return "command line"
 	}
@@ -61,6 +62,7 @@ func (n *node) find(path []string) *node {
 				return nil
 			}
 			n = n.items[i]
+
 		default:
 			n = n.get(part)
 		}
@@ -150,6 +152,7 @@ func (l *Loaded) display(c *Config, p place) string {
 		}
 		return "null"
 	}
+
 	return string(hideCredentials(plainJSON(v.Interface()), p))
 }
 
@@ -184,6 +187,7 @@ func valueAt(v reflect.Value, path []string, usual bool) reflect.Value {
 			default:
 				return reflect.Value{}
 			}
+
 		case reflect.Map:
 			v = v.MapIndex(reflect.ValueOf(part))
 		case reflect.Slice:
@@ -192,6 +196,7 @@ func valueAt(v reflect.Value, path []string, usual bool) reflect.Value {
 				return reflect.Value{}
 			}
 			v = v.Index(i)
+
 		default:
 			return reflect.Value{}
 		}
@@ -206,6 +211,7 @@ func (l *Loaded) Explain(path string) ([]Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	n := l.state.tree.find(p.path)
 	if n == nil || n.kind != '{' {
 		if p.typ != nil && isSection(p.typ) {
@@ -213,6 +219,7 @@ func (l *Loaded) Explain(path string) ([]Explanation, error) {
 		}
 		return []Explanation{l.explain(n, p)}, nil
 	}
+
 	var out []Explanation
 	var visit func(n *node, p place)
 	visit = func(n *node, p place) {
@@ -223,12 +230,14 @@ func (l *Loaded) Explain(path string) ([]Explanation, error) {
 			out = append(out, l.explain(n, p))
 			return
 		}
+
 		for _, m := range n.members {
 			if c, ok := p.child(m.name, false); ok {
 				visit(m.val, c)
 			}
 		}
 	}
+
 	visit(n, p)
 	return out, nil
 }
@@ -240,6 +249,7 @@ func (l *Loaded) Describe(path string) ([]Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var out []Explanation
 	var visit func(n *node, p place)
 	visit = func(n *node, p place) {
@@ -247,6 +257,7 @@ func (l *Loaded) Describe(path string) ([]Explanation, error) {
 		if p.typ != nil && isSection(p.typ) {
 			names = p.names()
 		}
+
 		if n != nil && n.kind == '{' {
 			for _, m := range n.members {
 				if !m.val.unknown && !slices.Contains(names, m.name) {
@@ -254,16 +265,19 @@ func (l *Loaded) Describe(path string) ([]Explanation, error) {
 				}
 			}
 		}
+
 		if len(names) == 0 {
 			out = append(out, l.explain(n, p))
 			return
 		}
+
 		for _, name := range names {
 			if c, ok := p.child(name, false); ok {
 				visit(n.get(name), c)
 			}
 		}
 	}
+
 	visit(l.state.tree.find(p.path), p)
 	return out, nil
 }
@@ -276,6 +290,7 @@ func (l *Loaded) defaultAt(p place) string {
 	if !v.IsValid() {
 		v = valueAt(reflect.ValueOf(d), p.path, true)
 	}
+
 	if !v.IsValid() {
 		return "null"
 	}
@@ -289,6 +304,7 @@ func (l *Loaded) explain(n *node, p place) Explanation {
 		if n.unset(p) {
 			continue
 		}
+
 		s := Source{Layer: n.from.layer, Reference: n.raw != "", Value: string(n.masked(p).appendJSON(nil))}
 		switch n.from.layer {
 		case LayerEnv:
@@ -297,8 +313,10 @@ func (l *Loaded) explain(n *node, p place) Explanation {
 			s.File = l.File
 			s.Line, s.Column = l.state.doc.position(n.from.off)
 		}
+
 		all = append(all, s)
 	}
+
 	all = append(all, Source{Layer: LayerDefault, Value: l.defaultAt(p)})
 	e.Source, e.Shadowed = all[0], all[1:]
 	return e

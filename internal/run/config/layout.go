@@ -19,9 +19,11 @@ func sameLine(extra []byte) (line, rest []byte) {
 	if i < 0 {
 		return nil, extra
 	}
+
 	if i > 0 && extra[i-1] == '\r' {
 		i--
 	}
+
 	line, rest = extra[:i], extra[i:]
 	if len(bytes.TrimSpace(line)) == 0 {
 		line = nil
@@ -36,9 +38,11 @@ func lead(extra []byte) []byte {
 	if i < 0 {
 		return nil
 	}
+
 	if i > 0 && extra[i-1] == '\r' {
 		i--
 	}
+
 	for j := i; j < len(extra); j++ {
 		if extra[j] != '\r' && extra[j] != '\n' && extra[j] != ' ' && extra[j] != '\t' {
 			return extra[i:j]
@@ -53,6 +57,7 @@ func removeMember(o *hujson.Object, i int) {
 	if i+1 < len(o.Members) {
 		next = &o.Members[i+1].Name.BeforeExtra
 	}
+
 	*next = joinExtra(own, *next, i == 0)
 	if i == len(o.Members)-1 && i > 0 {
 		setTrailingComma(&o.Members[i-1].Value, o.Members[i].Value.AfterExtra != nil, &o.AfterExtra)
@@ -66,6 +71,7 @@ func removeElement(a *hujson.Array, i int) {
 	if i+1 < len(a.Elements) {
 		next = &a.Elements[i+1].BeforeExtra
 	}
+
 	*next = joinExtra(own, *next, i == 0)
 	if i == len(a.Elements)-1 && i > 0 {
 		setTrailingComma(&a.Elements[i-1], a.Elements[i].AfterExtra != nil, &a.AfterExtra)
@@ -96,6 +102,7 @@ func setTrailingComma(v *hujson.Value, comma bool, after *hujson.Extra) {
 		}
 		return
 	}
+
 	if len(bytes.TrimSpace(v.AfterExtra)) > 0 {
 		*after = append(slices.Clone(v.AfterExtra), *after...)
 	}
@@ -109,6 +116,7 @@ func appendMember(o *hujson.Object, m hujson.ObjectMember, unit string) {
 	if m.Value.BeforeExtra == nil || bytes.Contains(m.Value.BeforeExtra, []byte("\n")) {
 		m.Value.BeforeExtra = hujson.Extra(" ")
 	}
+
 	if len(o.Members) == 0 {
 		m.Name.BeforeExtra = nil
 		if l := lead(o.AfterExtra); l != nil {
@@ -118,6 +126,7 @@ func appendMember(o *hujson.Object, m hujson.ObjectMember, unit string) {
 		o.Members = []hujson.ObjectMember{m}
 		return
 	}
+
 	last := &o.Members[len(o.Members)-1]
 	m.Name.BeforeExtra, o.AfterExtra = follow(last.Name.BeforeExtra, o.AfterExtra)
 	if last.Value.AfterExtra != nil {
@@ -133,6 +142,7 @@ func appendElement(a *hujson.Array, v hujson.Value) {
 		a.Elements = []hujson.Value{v}
 		return
 	}
+
 	last := &a.Elements[len(a.Elements)-1]
 	v.BeforeExtra, a.AfterExtra = follow(last.BeforeExtra, a.AfterExtra)
 	if last.AfterExtra != nil {
@@ -148,6 +158,7 @@ func follow(before, after []byte) (own, rest hujson.Extra) {
 	if l == nil {
 		return hujson.Extra(" "), after
 	}
+
 	line, tail := sameLine(after)
 	if tail == nil || !bytes.Contains(tail, []byte("\n")) {
 		tail = after

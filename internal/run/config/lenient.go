@@ -23,6 +23,7 @@ func optional(at string) []string {
 			return parts[:n+1]
 		}
 	}
+
 	if parts[0] == "transcription" {
 		return parts[:1]
 	}
@@ -36,11 +37,13 @@ func (l *Loaded) disable(err error) bool {
 	if !ok || len(e.Issues) == 0 {
 		return false
 	}
+
 	for _, p := range e.Issues {
 		if p.Env != "" || optional(p.at) == nil {
 			return false
 		}
 	}
+
 	l.Disabled = append(l.Disabled, e.Issues...)
 	return true
 }

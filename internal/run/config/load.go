@@ -63,15 +63,18 @@ func Load(o Options) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	home := o.home()
 	if home == "" {
 		home = filepath.Dir(file)
 	}
+
 	l := &Loaded{File: file, DataDir: filepath.Dir(file), state: &state{home: home, base: base}}
 	data := o.Text
 	if data == nil {
 		data, err = readFile(file)
 	}
+
 	switch {
 	case err == nil:
 		l.Exists = true
@@ -84,6 +87,7 @@ func Load(o Options) (*Loaded, error) {
 			Advice: "Create it with: nanobot onboard -c " + file,
 		}
 	}
+
 	if l.Exists && IsYAML(file) && o.Text == nil {
 		return nil, &Error{
 			Kind: InvalidJSON, File: file,
@@ -91,6 +95,7 @@ func Load(o Options) (*Loaded, error) {
 			Advice: "Turn it into config.json with: nanobot migrate -c " + file,
 		}
 	}
+
 	err = l.build(o, data)
 	for range maxDisabled {
 		if !o.Lenient || err == nil || !l.disable(err) {
@@ -98,9 +103,11 @@ func Load(o Options) (*Loaded, error) {
 		}
 		err = l.build(o, data)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	if !l.Exists {
 		if other := YAMLBeside(file); other != "" {
 			l.Warnings = append(l.Warnings, Problem{Message: other + " is not used, because nanobot reads JSON", Hint: "turn it into config.json with: nanobot migrate"})
@@ -115,11 +122,13 @@ func (l *Loaded) build(o Options, data []byte) error {
 	if err != nil {
 		return err
 	}
+
 	l.state.doc, l.state.sections = doc, o.Sections
 	r := &reader{doc: doc, env: o.Env, home: l.state.home, root: rootPlace(o.Sections)}
 	for _, m := range migrations() {
 		m.apply(doc.root(), r.warnAt)
 	}
+
 	tree := doc.tree(&doc.value, make([]string, 0, 8), r.double)
 	r.clean(tree, r.root)
 	r.python = isPython(tree)
@@ -128,6 +137,7 @@ func (l *Loaded) build(o Options, data []byte) error {
 	for _, p := range l.Disabled {
 		tree.remove(optional(p.at))
 	}
+
 	r.resolve(tree)
 	l.state.tree = tree
 	l.Config = defaultsFor(r.python)
@@ -135,6 +145,7 @@ func (l *Loaded) build(o Options, data []byte) error {
 	r.check(&l.Config, tree)
 	l.Warnings = r.warnings
 	sortByPosition(l.Warnings)
+
 	if o.Strict {
 		for _, w := range l.Warnings {
 			if w.Unknown {
@@ -142,6 +153,7 @@ func (l *Loaded) build(o Options, data []byte) error {
 			}
 		}
 	}
+
 	return r.failure(l.File)
 }
 
@@ -204,17 +216,20 @@ func (r *reader) failure(file string) error {
 	if len(all) == 0 {
 		return nil
 	}
+
 	sortByPosition(all)
 	kind := InvalidSchema
 	if len(r.issues) == 0 {
 		kind = MissingEnv
 	}
+
 	e := &Error{Kind: kind, File: file, Issues: all}
 	for _, w := range r.warnings {
 		if w.Unknown && !slices.Contains(all, w) && len(e.Unknown) < maxIssues {
 			e.Unknown = append(e.Unknown, w)
 		}
 	}
+
 	if i := slices.IndexFunc(all, func(p Problem) bool { return p.Line > 0 }); i >= 0 && r.doc != nil {
 		off := r.doc.offset(all[i].Line, 1)
 		for range all[i].Column - 1 { // columns count characters
@@ -223,6 +238,7 @@ func (r *reader) failure(file string) error {
 		}
 		e.Excerpt = r.doc.excerpt(off)
 	}
+
 	return e
 }
 
@@ -252,6 +268,7 @@ func locate(o Options) (file, base string, explicit bool, err error) {
 	if file == "" {
 		file, _ = lookupEnv(o.Env, "NANOBOT_CONFIG")
 	}
+
 	explicit = file != ""
 	dir, _ := lookupEnv(o.Env, "NANOBOT_HOME")
 	home := o.home()
@@ -263,12 +280,14 @@ func locate(o Options) (file, base string, explicit bool, err error) {
 	default: // "~" in settings is the folder of the file
 		base = filepath.Dir(file)
 	}
+
 	if dir != "" {
 		base = expandHome(dir, home)
 	}
 	if !explicit {
 		file = filepath.Join(base, "config.json")
 	}
+
 	abs, err := filepath.Abs(expandHome(file, home))
 	if err != nil {
 		return "", "", false, &Error{Kind: IOError, File: file, cause: err, Issues: []Problem{{Message: "the path cannot be made absolute"}}}
@@ -305,6 +324,7 @@ func expandHome(path, home string) string {
 	if home == "" {
 		home, _ = os.UserHomeDir()
 	}
+
 	if path == "~" {
 		return home
 	}
@@ -350,10 +370,12 @@ func readFile(file string) ([]byte, error) {
 	case info.Mode()&(fs.ModeSocket|fs.ModeDevice|fs.ModeNamedPipe) != 0:
 		return nil, fail("this is not a regular file", nil)
 	}
+
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fail(reason(err), err)
 	}
+
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {

@@ -18,12 +18,14 @@ func marked(s *jsonschema.Schema, p place) *jsonschema.Schema {
 		}
 		s.Extra[name] = v
 	}
+
 	path := p.dotted()
 	if slices.ContainsFunc(s.Types, func(t string) bool { return t == "integer" || t == "number" }) {
 		if u := unitOf(p.named()); u != "" {
 			put("x-unit", u)
 		}
 	}
+
 	if s.Properties == nil && Restarts(path) {
 		put("x-restart", true)
 	}
@@ -39,6 +41,7 @@ func unitOf(name string) string {
 	for start > 0 && unicode.IsUpper(rune(name[start-1])) { // MB, USD
 		start--
 	}
+
 	switch strings.ToLower(name[max(start, 0):]) {
 	case "s", "sec", "seconds", "timeout":
 		return "s"
@@ -59,6 +62,7 @@ func unitOf(name string) string {
 	case "usd":
 		return "USD"
 	}
+
 	return ""
 }
 

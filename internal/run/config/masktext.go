@@ -29,10 +29,12 @@ func Unmask(text, was []byte, known Sections) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	back := masking{}
 	if old, err := parse("", was); err == nil {
 		back = newMasking(&old.value, known)
 	}
+
 	issues := back.undo(doc, &doc.value, nil)
 	if len(issues) > 0 {
 		return nil, &Error{Kind: InvalidSchema, Issues: issues}
@@ -75,12 +77,14 @@ func (k *masking) value(v *hujson.Value, p place, path []string) {
 			v.Value = hujson.String(mask)
 			k.values[spot(path, v)] = t
 		}
+
 	case *hujson.Array:
 		was := v.Clone()
 		for i := range t.Elements {
 			k.value(&t.Elements[i], p.hiding(itoa(i)), append(path[:len(path):len(path)], "[]")) // undo finds the list, not its entries
 		}
 		k.values[spot(path, v)] = was.Value
+
 	case *hujson.Object:
 		for i := range t.Members {
 			m := &t.Members[i]
@@ -102,6 +106,7 @@ func (k *masking) undo(doc *document, v *hujson.Value, path []string) (issues []
 	if path == nil {
 		extras(v, k.restore)
 	}
+
 	old, known := k.values[spot(path, v)]
 	switch t := v.Value.(type) {
 	case hujson.Literal:
@@ -112,8 +117,10 @@ func (k *masking) undo(doc *document, v *hujson.Value, path []string) (issues []
 			v.Value = old
 			return nil
 		}
+
 		line, col := doc.position(v.StartOffset)
 		return []Problem{{Path: showPath(path), Message: "*** stands for a hidden value, and there is none here", Hint: "give the value", Line: line, Column: col}}
+
 	case *hujson.Array:
 		if known {
 			refill(v, old)
@@ -122,12 +129,14 @@ func (k *masking) undo(doc *document, v *hujson.Value, path []string) (issues []
 		for i := range t.Elements { // which entry is which cannot be told
 			issues = append(issues, k.undo(doc, &t.Elements[i], append(path[:len(path):len(path)], itoa(i)))...)
 		}
+
 	case *hujson.Object:
 		for i := range t.Members {
 			m := &t.Members[i]
 			issues = append(issues, k.undo(doc, &m.Value, append(path[:len(path):len(path)], literal(m.Name).String()))...)
 		}
 	}
+
 	return issues
 }
 
@@ -140,11 +149,13 @@ func refill(v *hujson.Value, was hujson.ValueTrimmed) {
 		for i := range t.Elements {
 			refill(&t.Elements[i], old.Elements[i].Value)
 		}
+
 	case *hujson.Object:
 		old, _ := was.(*hujson.Object)
 		for i := range t.Members {
 			refill(&t.Members[i].Value, old.Members[i].Value.Value)
 		}
+
 	default:
 		v.Value = was
 	}
@@ -185,15 +196,18 @@ func extras(v *hujson.Value, line func(string) string) {
 			if !bytes.ContainsRune(*e, '/') {
 				continue
 			}
+
 			lines := strings.SplitAfter(string(*e), "\n")
 			for i, l := range lines {
 				if s := strings.TrimSpace(l); s != "" {
 					lines[i] = strings.Replace(l, s, line(s), 1)
 				}
 			}
+
 			*e = hujson.Extra(strings.Join(lines, ""))
 		}
 	}
+
 	edit(&v.BeforeExtra, &v.AfterExtra)
 	switch t := v.Value.(type) {
 	case *hujson.Array:
@@ -224,6 +238,7 @@ func (k *masking) comment(line string) string {
 	for _, s := range k.found {
 		out = strings.ReplaceAll(out, s, mask)
 	}
+
 	out = commentPair().ReplaceAllStringFunc(out, func(pair string) string {
 		m := commentPair().FindStringSubmatchIndex(pair)
 		if value := strings.Trim(pair[m[4]:m[5]], `"'`); !sensitive(pair[m[2]:m[3]]) || value == "" || plainReference(value) {
@@ -231,6 +246,7 @@ func (k *masking) comment(line string) string {
 		}
 		return pair[:m[4]] + `"` + mask + `"`
 	})
+
 	out = commentWord().ReplaceAllStringFunc(out, func(word string) string {
 		if looksSecret(word) || credentialURL(word) {
 			return mask

@@ -39,6 +39,7 @@ func migrations() []migration {
 			if find(tools, "myEnabled") < 0 && find(tools, "mySet") < 0 {
 				return
 			}
+
 			if find(tools, "my") < 0 {
 				at := max(find(tools, "myEnabled"), find(tools, "mySet"))
 				tools.Members = slices.Insert(tools.Members, at, hujson.ObjectMember{
@@ -49,6 +50,7 @@ func migrations() []migration {
 					Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: &hujson.Object{}, StartOffset: tools.Members[at].Value.StartOffset},
 				})
 			}
+
 			move(tools, "myEnabled", object(tools, "my"), "enable")
 			move(tools, "mySet", object(tools, "my"), "allowSet")
 		}},
@@ -66,6 +68,7 @@ func find(o *hujson.Object, name string) int {
 	if o == nil {
 		return -1
 	}
+
 	for _, s := range []string{name, snake(name)} {
 		for i, m := range slices.Backward(o.Members) {
 			if literal(m.Name).String() == s {
@@ -73,6 +76,7 @@ func find(o *hujson.Object, name string) int {
 			}
 		}
 	}
+
 	return -1
 }
 

@@ -20,6 +20,7 @@ func (r *reader) overlay(root *node, o Options) {
 		parts []string
 		value string
 	}
+
 	var list []setting
 	for _, kv := range o.Env {
 		name, value, _ := strings.Cut(kv, "=")
@@ -28,6 +29,7 @@ func (r *reader) overlay(root *node, o Options) {
 		}
 		list = append(list, setting{name, strings.Split(name[len(envPrefix):], "__"), value})
 	}
+
 	// Whole objects first, so that a variable for one key of them wins.
 	slices.SortStableFunc(list, func(a, b setting) int {
 		return cmp.Or(cmp.Compare(len(a.parts), len(b.parts)), strings.Compare(a.name, b.name))
@@ -35,6 +37,7 @@ func (r *reader) overlay(root *node, o Options) {
 	for _, s := range list {
 		r.setEnv(root, s.parts, s.value, origin{layer: LayerEnv, name: s.name})
 	}
+
 	for _, ov := range o.Overrides {
 		from := origin{layer: LayerFlag, name: ov.Path}
 		parts, err := splitPath(ov.Path)
@@ -42,6 +45,7 @@ func (r *reader) overlay(root *node, o Options) {
 			r.issues = append(r.issues, Problem{Message: err.Error(), Env: "the command line"})
 			continue
 		}
+
 		p, bad := walk(r.root, parts, root, false)
 		if bad != "" {
 			r.issues = append(r.issues, Problem{Path: showPath(parts), Message: "unknown setting", Hint: bad, Env: "the command line"})
@@ -58,6 +62,7 @@ func (r *reader) legacyEnv(root *node) {
 	}) {
 		return
 	}
+
 	at := place{path: []string{"agents", "defaults", "limits"}, shapes: r.root.shapes, sections: r.root.sections}
 	for _, f := range at.shapes.of(reflect.TypeFor[Limits]()).fields {
 		name := f.tag.Get("env")
@@ -65,11 +70,13 @@ func (r *reader) legacyEnv(root *node) {
 		if name == "" || value == "" {
 			continue
 		}
+
 		if top, err := strconv.Atoi(f.tag.Get("max")); err == nil {
 			if v, err := strconv.Atoi(value); err == nil && v > top {
 				value = itoa(top) // older versions capped it silently
 			}
 		}
+
 		r.setText(root, at.at(f.name, f.typ, f.tag), value, origin{layer: LayerEnv, name: name})
 	}
 }
@@ -80,6 +87,7 @@ func (r *reader) setEnv(root *node, parts []string, value string, from origin) {
 	if _, ok := r.root.child(parts[0], true); !ok || slices.Contains(parts, "") {
 		return
 	}
+
 	p, bad := walk(r.root, parts, root, true)
 	if p.path == nil {
 		w := Problem{
@@ -89,9 +97,11 @@ func (r *reader) setEnv(root *node, parts []string, value string, from origin) {
 			Env:     from.name,
 			Unknown: true,
 		}
+
 		r.warn(w)
 		return
 	}
+
 	r.setText(root, p, value, from)
 }
 
@@ -113,6 +123,7 @@ func walk(p place, parts []string, n *node, loose bool) (place, string) {
 		if !known {
 			key = present(n, part, loose)
 		}
+
 		if key == part && !known {
 			if loose {
 				key = strings.ToLower(part)
@@ -121,6 +132,7 @@ func walk(p place, parts []string, n *node, loose bool) (place, string) {
 				key = camel(key)
 			}
 		}
+
 		c, ok := p.child(key, loose)
 		if !ok {
 			hint := suggest(part, p.names())
@@ -129,6 +141,7 @@ func walk(p place, parts []string, n *node, loose bool) (place, string) {
 			}
 			return place{}, hint
 		}
+
 		p = c
 		n = n.get(p.path[len(p.path)-1])
 	}
@@ -155,6 +168,7 @@ func (r *reader) setText(root *node, p place, text string, from origin) {
 		r.issue(&node{from: from}, p, err.Error(), "")
 		return
 	}
+
 	r.clean(n, p)
 	if len(p.path) > 1 && p.path[0] == "channels" && p.typ == nil {
 		stringify(n, p.path[len(p.path)-1])
@@ -176,9 +190,11 @@ func merge(root *node, path []string, v *node) {
 				v.under, n.items[idx] = n.items[idx], v
 				return
 			}
+
 			n = n.items[idx]
 			continue
 		}
+
 		next := n.get(part)
 		if i == len(path)-1 {
 			if next != nil && next.kind == '{' && v.kind == '{' {
@@ -187,10 +203,12 @@ func merge(root *node, path []string, v *node) {
 				}
 				return
 			}
+
 			v.under = next
 			n.set(part, 0, v)
 			return
 		}
+
 		if next == nil || next.kind != '{' && next.kind != '[' {
 			next = &node{kind: '{', from: v.from, under: next}
 			n.set(part, 0, next)

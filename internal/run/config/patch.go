@@ -26,6 +26,7 @@ func (f *File) Patch(patch json.RawMessage) (changed []string, err error) {
 	if err != nil || n.kind != '{' {
 		return nil, errors.New("a change of settings must be an object in { }")
 	}
+
 	r := &reader{doc: f.doc, root: rootPlace(f.sections), keep: true}
 	tree := f.doc.tree(&f.doc.value, make([]string, 0, 8), func(Problem) {})
 	r.clean(tree, r.root)
@@ -35,10 +36,12 @@ func (f *File) Patch(patch json.RawMessage) (changed []string, err error) {
 	if err == nil && len(p.changed) > 0 {
 		err = f.verify()
 	}
+
 	if err != nil {
 		f.doc.value = saved
 		return nil, err
 	}
+
 	f.changed = f.changed || len(p.changed) > 0
 	return p.changed, nil
 }
@@ -70,6 +73,7 @@ func (p *patching) value(at place, have, patch *node) error {
 			p.changed = append(p.changed, at.dotted())
 		}
 		return nil
+
 	case patch.kind == '{' && at.open() && (len(patch.members) > 0 || isObject(have)):
 		return p.members(at, have, patch)
 	case patch.kind == '"' && patch.text == mask:
@@ -81,12 +85,15 @@ func (p *patching) value(at place, have, patch *node) error {
 		return &Error{Kind: InvalidSchema, File: p.file.path, Issues: []Problem{{
 			Path: showPath(at.path), Message: "*** stands for a hidden value, which cannot be kept in a new list", Hint: "give all values of the list",
 		}}}
+
 	case string(p.file.at(at)) == string(patch.appendJSON(nil)):
 		return nil
 	}
+
 	if err := p.file.insert(at, patch); err != nil {
 		return err
 	}
+
 	p.changed = append(p.changed, at.dotted())
 	return nil
 }
@@ -103,6 +110,7 @@ func (n *node) masks() bool {
 			return true
 		}
 	}
+
 	for _, it := range n.items {
 		if it.masks() {
 			return true
@@ -120,6 +128,7 @@ func (f *File) at(p place) json.RawMessage {
 		}
 		at, _ = at.child(part, false)
 	}
+
 	v := cur.Clone()
 	v.Minimize()
 	return json.RawMessage(v.Pack())
@@ -136,6 +145,7 @@ func (f *File) remove(p place) (found bool) {
 		}
 		at, _ = at.child(part, false)
 	}
+
 	switch t := cur.Value.(type) {
 	case *hujson.Object:
 		for i := spelled(t, at, p.path[last]); i >= 0; i = spelled(t, at, p.path[last]) {
@@ -148,6 +158,7 @@ func (f *File) remove(p place) (found bool) {
 			found = true
 		}
 	}
+
 	return found
 }
 
@@ -163,12 +174,14 @@ func Nest(patch json.RawMessage) (map[string]any, error) {
 	if err := json.Unmarshal(patch, &flat); err != nil {
 		return nil, errors.New("a change of settings must be an object in { }")
 	}
+
 	out := map[string]any{}
 	for _, path := range slices.Sorted(maps.Keys(flat)) {
 		parts, err := splitPath(path)
 		if err != nil {
 			return nil, err
 		}
+
 		at, last := out, len(parts)-1
 		for _, part := range parts[:last] {
 			if at[part] == nil {
@@ -180,10 +193,12 @@ func Nest(patch json.RawMessage) (map[string]any, error) {
 			}
 			at = below
 		}
+
 		if at[parts[last]] != nil {
 			return nil, errors.New(showPath(parts) + " is changed twice")
 		}
 		at[parts[last]] = flat[path]
 	}
+
 	return out, nil
 }

@@ -80,6 +80,7 @@ func (s shapes) collect(sh *shape, t reflect.Type, at []int) {
 		if !sf.IsExported() {
 			continue
 		}
+
 		f := field{index: index, name: sf.Tag.Get("json"), typ: sf.Type, tag: sf.Tag}
 		f.name, _, _ = strings.Cut(f.name, ",")
 		if f.typ == reflect.TypeFor[json.RawMessage]() {
@@ -88,6 +89,7 @@ func (s shapes) collect(sh *shape, t reflect.Type, at []int) {
 		if strings.Contains(string(sf.Tag), "alias:") { // cheaper than parsing the tag
 			f.alias = sf.Tag.Get("alias")
 		}
+
 		switch {
 		case f.name != "-":
 			sh.fields = append(sh.fields, f)
@@ -113,6 +115,7 @@ func (sh *shape) match(key string) (f field, rank int, ok bool) {
 	if f, ok := sh.named(key); ok {
 		return f, 0, true
 	}
+
 	for _, f := range sh.fields {
 		switch {
 		case snakeEqual(f.name, key):
@@ -123,6 +126,7 @@ func (sh *shape) match(key string) (f field, rank int, ok bool) {
 			return f, 3, true
 		}
 	}
+
 	return field{}, 0, false
 }
 
@@ -138,11 +142,13 @@ func snakeEqual(name, key string) bool {
 			j++
 			c |= 0x20
 		}
+
 		if j >= len(key) || key[j] != c {
 			return false
 		}
 		j++
 	}
+
 	return j == len(key)
 }
 
@@ -152,27 +158,32 @@ func (p place) child(key string, loose bool) (place, bool) {
 	if p.free() {
 		return p.at(key, nil, ""), true
 	}
+
 	t := p.typ
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+
 	switch t.Kind() {
 	case reflect.Struct:
 		if t == reflect.TypeFor[httpsafe.Secret]() {
 			return place{}, false
 		}
 		return p.section(t, key, loose)
+
 	case reflect.Map:
 		if p.tag.Get("names") == "snake" {
 			key = snake(key)
 		}
 		return p.at(key, t.Elem(), elemTag(p.tag)), true
+
 	case reflect.Slice:
 		if key == "" || strings.Trim(key, "0123456789") != "" {
 			return place{}, false
 		}
 		return p.at(key, t.Elem(), elemTag(p.tag)), true
 	}
+
 	return place{}, false
 }
 
@@ -187,6 +198,7 @@ func (p place) section(t reflect.Type, key string, loose bool) (place, bool) {
 			}
 		}
 	}
+
 	switch {
 	case ok:
 		return p.at(f.name, f.typ, f.tag), true
@@ -197,6 +209,7 @@ func (p place) section(t reflect.Type, key string, loose bool) (place, bool) {
 	case sh.rest.typ.Kind() == reflect.Map:
 		return p.at(key, sh.rest.typ.Elem(), ""), true
 	}
+
 	return p.at(key, nil, ""), true
 }
 
@@ -207,6 +220,7 @@ func (p place) shape(t reflect.Type) *shape {
 	if !own.IsValid() {
 		return sh
 	}
+
 	known := *p.shapes.of(own.Type())
 	if open {
 		known.rest = sh.rest
@@ -257,6 +271,7 @@ func Paths(s Sections) []string {
 			}
 		}
 	}
+
 	visit(rootPlace(s))
 	return out
 }
@@ -291,6 +306,7 @@ func splitPath(path string) ([]string, error) {
 			b.WriteByte(c)
 		}
 	}
+
 	if err := done(); err != nil {
 		return nil, err
 	}
@@ -312,10 +328,12 @@ func snake(s string) string {
 				b.WriteByte('_')
 			}
 			b.WriteRune(unicode.ToLower(r))
+
 		default:
 			b.WriteRune(r)
 		}
 	}
+
 	return b.String()
 }
 
@@ -324,6 +342,7 @@ func camel(s string) string {
 	if !strings.Contains(s, "_") || strings.HasPrefix(s, "_") || s != strings.ToLower(s) {
 		return s
 	}
+
 	var b strings.Builder
 	up := false
 	for _, r := range s {
@@ -337,6 +356,7 @@ func camel(s string) string {
 			b.WriteRune(r)
 		}
 	}
+
 	return b.String()
 }
 
@@ -359,6 +379,7 @@ func suggest(name string, candidates []string) string {
 			best, dist = c, d
 		}
 	}
+
 	if best == "" {
 		return ""
 	}
@@ -374,11 +395,13 @@ func distance(a, b string) int {
 	if len(a)-len(b) > 2 || len(b)-len(a) > 2 || len(a) > 64 {
 		return 3
 	}
+
 	var before []int
 	prev := make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j
 	}
+
 	for i := range len(a) {
 		cur := make([]int, len(b)+1)
 		cur[0] = i + 1
@@ -392,8 +415,10 @@ func distance(a, b string) int {
 				cur[j+1] = min(cur[j+1], before[j-1]+1)
 			}
 		}
+
 		before, prev = prev, cur
 	}
+
 	return prev[len(b)]
 }
 

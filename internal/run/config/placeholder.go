@@ -21,21 +21,26 @@ func (r *reader) resolve(root *node) {
 	if r.keep {
 		return
 	}
+
 	optional := r.optional(root)
 	var visit func(n *node, path []string)
 	visit = func(n *node, path []string) {
 		if n.unknown {
 			return
 		}
+
 		for _, m := range n.members {
 			visit(m.val, append(path, m.name))
 		}
+
 		for i, it := range n.items {
 			visit(it, append(path, itoa(i)))
 		}
+
 		if n.kind != '"' || n.from.layer != LayerFile || !strings.Contains(n.text, "${") {
 			return
 		}
+
 		x := expander{in: r}
 		n.raw, n.text = n.text, x.expand(n.text, 0)
 		for _, msg := range x.problems {
@@ -48,6 +53,7 @@ func (r *reader) resolve(root *node) {
 			}
 		}
 	}
+
 	visit(root, nil)
 }
 
@@ -65,21 +71,25 @@ func (x *expander) expand(s string, depth int) string {
 		if i < 0 || depth > 8 {
 			return b.String() + s
 		}
+
 		if i > 0 && s[i-1] == '$' {
 			b.WriteString(s[:i-1] + "${")
 			s = s[i+2:]
 			continue
 		}
+
 		b.WriteString(s[:i])
 		body, rest, ok := braces(s[i+2:])
 		if !ok {
 			return b.String() + s[i:]
 		}
+
 		if v, ok := x.reference(body, depth); ok {
 			b.WriteString(v)
 		} else {
 			b.WriteString(s[i : len(s)-len(rest)])
 		}
+
 		s = rest
 	}
 }
@@ -97,6 +107,7 @@ func braces(s string) (body, rest string, ok bool) {
 			}
 		}
 	}
+
 	return "", "", false
 }
 
@@ -113,11 +124,13 @@ func (x *expander) reference(body string, depth int) (string, bool) {
 			x.problems = append(x.problems, "environment variable "+name+" is not set")
 		}
 		return v, true
+
 	case strings.HasPrefix(arg, "-"):
 		if v, _ := x.in.lookup(name); v != "" {
 			return v, true
 		}
 		return x.expand(arg[1:], depth+1), true
+
 	case strings.HasPrefix(arg, "?"):
 		v, _ := x.in.lookup(name)
 		if v == "" {
@@ -127,7 +140,9 @@ func (x *expander) reference(body string, depth int) (string, bool) {
 			}
 			x.problems = append(x.problems, msg)
 		}
+
 		return v, true
+
 	case name == "file":
 		return x.secretFile(arg), true
 	case name == "keyring":
@@ -135,6 +150,7 @@ func (x *expander) reference(body string, depth int) (string, bool) {
 	case name == "cmd":
 		return x.command(arg), true
 	}
+
 	return "", false
 }
 
@@ -154,6 +170,7 @@ func (x *expander) secretFile(path string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(x.in.doc.file), path)
 	}
+
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -163,6 +180,7 @@ func (x *expander) secretFile(path string) string {
 		x.problems = append(x.problems, "the file of ${file:...} is not a regular file of at most 64 KiB")
 		return ""
 	}
+
 	b, err := os.ReadFile(path)
 	if err != nil {
 		x.problems = append(x.problems, "the file of ${file:...} cannot be read: "+reason(err))
@@ -181,6 +199,7 @@ func (x *expander) key(name string) string {
 			Getenv:  func(name string) string { v, _ := x.in.lookup(name); return v },
 		})
 	}
+
 	value, err := x.in.ring.Get(context.Background(), name) // the ring bounds it
 	if err != nil {
 		x.problems = append(x.problems, err.Error())
@@ -198,6 +217,7 @@ func (r *reader) optional(root *node) func(path []string) bool {
 		if len(path) < 3 {
 			return false
 		}
+
 		switch path[0] {
 		case "channels":
 			return !channelOn(root.get("channels").get(path[1]))
@@ -215,10 +235,12 @@ func channelOn(n *node) bool {
 	if n.kind == '[' {
 		return slices.ContainsFunc(n.items, channelOn)
 	}
+
 	on := n.get("enabled")
 	if on == nil {
 		return false
 	}
+
 	b, ok := boolOf(on)
 	return b || !ok
 }
@@ -234,6 +256,7 @@ func (r *reader) usedProviders(root *node) []string {
 			used = append(used, snake(provider))
 			return true
 		}
+
 		prefix, _, ok := strings.Cut(text(n.get("model")), "/")
 		entry := root.get("providers").get(snake(prefix))
 		if ok && entry != nil && text(entry.get("apiKey"))+text(entry.get("apiBase")) != "" {
@@ -242,6 +265,7 @@ func (r *reader) usedProviders(root *node) []string {
 		}
 		return false
 	}
+
 	sources := []*node{agent}
 	if presets := root.get("modelPresets"); presets != nil {
 		if active := presets.get(text(agent.get("modelPreset"))); active != nil {
@@ -251,6 +275,7 @@ func (r *reader) usedProviders(root *node) []string {
 			sources = append(sources, m.val)
 		}
 	}
+
 	if f := agent.get("fallbackModels"); f != nil {
 		for _, it := range f.items {
 			if it.kind == '{' {
@@ -258,11 +283,13 @@ func (r *reader) usedProviders(root *node) []string {
 			}
 		}
 	}
+
 	for _, n := range sources {
 		if !add(n) {
 			return nil
 		}
 	}
+
 	for _, n := range []*node{root.get("transcription").get("provider"), root.get("tools").get("imageGeneration").get("provider")} {
 		if s := text(n); s != "" {
 			used = append(used, snake(s))

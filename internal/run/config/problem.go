@@ -45,6 +45,7 @@ func (p Problem) String() string {
 		b.WriteString(p.Path)
 		b.WriteString(": ")
 	}
+
 	b.WriteString(p.Message)
 	switch {
 	case p.Env != "":
@@ -52,6 +53,7 @@ func (p Problem) String() string {
 	case p.Line > 0:
 		fmt.Fprintf(&b, " (line %d, column %d)", p.Line, p.Column)
 	}
+
 	if p.Hint != "" {
 		b.WriteString("; ")
 		b.WriteString(p.Hint)
@@ -89,9 +91,11 @@ func (e *Error) Error() string {
 	default:
 		b.WriteString("config has settings that cannot be used")
 	}
+
 	if e.File != "" {
 		fmt.Fprintf(&b, ": %s", e.File)
 	}
+
 	for i, p := range e.Issues {
 		if i == maxIssues {
 			fmt.Fprintf(&b, "\n  ... %d more", len(e.Issues)-maxIssues)
@@ -99,9 +103,11 @@ func (e *Error) Error() string {
 		}
 		fmt.Fprintf(&b, "\n  %s", p)
 	}
+
 	for _, p := range e.Unknown {
 		fmt.Fprintf(&b, "\n  %s", p)
 	}
+
 	if e.Excerpt != "" {
 		b.WriteString("\n\n" + e.Excerpt)
 	}
@@ -121,6 +127,7 @@ func plainPart(s string) bool {
 	if strings.Trim(s, "0123456789") == "" {
 		return len(s) <= 6
 	}
+
 	for i := range len(s) {
 		c := s[i]
 		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -129,6 +136,7 @@ func plainPart(s string) bool {
 			return false
 		}
 	}
+
 	return true
 }
 

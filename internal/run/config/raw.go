@@ -61,6 +61,7 @@ func sensitive(key string) bool {
 	case "headers", "extraheaders", "env", "cookie", "cookies", "auth", "extraquery", "args":
 		return true
 	}
+
 	for _, w := range []string{"token", "secret", "password", "passwd", "credential", "authorization", "apikey", "proxy", "webhook"} {
 		if strings.Contains(k, w) {
 			return true
@@ -84,6 +85,7 @@ func (n *node) masked(p place) *node {
 		}
 		out.members = append(out.members, member{name: m.name, val: m.val.masked(c)})
 	}
+
 	for i, it := range n.items {
 		c, ok := p.child(itoa(i), false)
 		if !ok {
@@ -91,6 +93,7 @@ func (n *node) masked(p place) *node {
 		}
 		out.items = append(out.items, it.masked(c))
 	}
+
 	if n.kind != '"' || n.text == "" {
 		return out
 	}
@@ -98,6 +101,7 @@ func (n *node) masked(p place) *node {
 		out.text = mask
 		return out
 	}
+
 	out.natural(p)
 	return out
 }
@@ -115,10 +119,12 @@ func (n *node) natural(p place) {
 	if p.typ == nil || n.kind != '"' {
 		return
 	}
+
 	t := p.typ
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+
 	switch t.Kind() {
 	case reflect.Bool:
 		if b, ok := boolOf(n); ok {

@@ -50,15 +50,18 @@ func (f *File) Save(now time.Time) error {
 	if !f.changed {
 		return nil
 	}
+
 	text := f.Text()
 	dir := filepath.Dir(f.path)
 	if err := diskio.MkdirAll(dir, folderPerm); err != nil {
 		return fmt.Errorf("make folder of config file: %w", err)
 	}
+
 	lock, err := diskio.TryLock(f.path + ".lock")
 	if err != nil {
 		return fmt.Errorf("save config file: %w", err)
 	}
+
 	err = f.replace(text, now)
 	return errors.Join(err, lock.Unlock())
 }
@@ -85,12 +88,14 @@ func Backups(path string) ([]string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+
 	var found []string
 	for _, e := range entries {
 		if stamp, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".bak-"); ok && backupStamp(stamp) {
 			found = append(found, filepath.Join(filepath.Dir(path), e.Name()))
 		}
 	}
+
 	slices.Sort(found)
 	slices.Reverse(found)
 	return found, err
@@ -106,6 +111,7 @@ func (f *File) replace(text []byte, now time.Time) error {
 	case missing == f.exists || !bytes.Equal(onDisk, f.data):
 		return fmt.Errorf("save %s: %w", f.path, ErrChanged)
 	}
+
 	perm := fs.FileMode(filePerm)
 	if f.exists {
 		if info, err := os.Stat(f.path); err == nil {
@@ -115,9 +121,11 @@ func (f *File) replace(text []byte, now time.Time) error {
 			return fmt.Errorf("keep a copy of the config file: %w", err)
 		}
 	}
+
 	if err := diskio.WriteFile(f.path, text, perm); err != nil {
 		return fmt.Errorf("save config file: %w", err)
 	}
+
 	f.data = text
 	f.exists = true
 	f.changed = false
@@ -138,10 +146,12 @@ func (f *File) backup(now time.Time) error {
 		}
 		name = fmt.Sprintf("%s%s-%02d", prefix, now.UTC().Format("20060102T150405Z"), i)
 	}
+
 	all, err := Backups(f.path)
 	if err != nil {
 		return err
 	}
+
 	for _, old := range all[min(backups, len(all)):] {
 		if err := os.Remove(old); err != nil {
 			return err

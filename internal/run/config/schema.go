@@ -25,6 +25,7 @@ func schemaOf(p place, def reflect.Value) *jsonschema.Schema {
 	if t != nil && t.Kind() == reflect.Pointer {
 		t, def = t.Elem(), reflect.Value{}
 	}
+
 	own, open := p.platform()
 	switch {
 	case t == nil || t == reflect.TypeFor[Raw]():
@@ -35,6 +36,7 @@ func schemaOf(p place, def reflect.Value) *jsonschema.Schema {
 			s.AdditionalProperties, s.PatternProperties = &jsonschema.Schema{}, nil
 		}
 		return s
+
 	case t == reflect.TypeFor[httpsafe.Secret]():
 		s.Types, s.WriteOnly = []string{"string", "null"}, true
 		return s
@@ -57,6 +59,7 @@ func schemaOf(p place, def reflect.Value) *jsonschema.Schema {
 		scalarSchema(s, t, p.tag)
 		shown = shown && (t.Kind() != reflect.String || def.Len() > 0) && len(p.path) > 0
 	}
+
 	if shown {
 		s.Default = plainJSON(def.Interface())
 	}
@@ -74,12 +77,14 @@ func scalarSchema(s *jsonschema.Schema, t reflect.Type, tag reflect.StructTag) {
 		}
 		s.Enum = append(s.Enum, nil)
 	}
+
 	bound := func(name string) *float64 {
 		if v, err := strconv.ParseFloat(tag.Get(name), 64); err == nil {
 			return &v
 		}
 		return nil
 	}
+
 	s.Minimum, s.Maximum = bound("min"), bound("max")
 }
 
@@ -91,17 +96,20 @@ func sectionSchema(s *jsonschema.Schema, p place, def reflect.Value) {
 	if p.typ.Field(0).Tag.Get("bare") != "" {
 		s.Types = append(s.Types, "string")
 	}
+
 	put := func(name string, setting *jsonschema.Schema) {
 		s.Properties[name], s.PropertyOrder = setting, append(s.PropertyOrder, name)
 	}
 	if len(p.path) == 0 {
 		put("$schema", &jsonschema.Schema{Type: "string"})
 	}
+
 	for _, f := range sh.fields {
 		var d reflect.Value
 		if def.IsValid() {
 			d = def.FieldByIndex(f.index)
 		}
+
 		at := p.at(f.name, f.typ, f.tag)
 		put(f.name, marked(schemaOf(at, d), at))
 		if f.alias != "" {
@@ -111,6 +119,7 @@ func sectionSchema(s *jsonschema.Schema, p place, def reflect.Value) {
 			s.Required = append(s.Required, f.name)
 		}
 	}
+
 	if p.typ == reflect.TypeFor[Channels]() {
 		for _, name := range p.sections.platforms() {
 			put(name, schemaOf(p.at(name, reflect.TypeFor[Channel](), ""), reflect.Value{}))
@@ -120,6 +129,7 @@ func sectionSchema(s *jsonschema.Schema, p place, def reflect.Value) {
 			s.PatternProperties["^"+name+`\.`] = &jsonschema.Schema{Ref: "#/properties/channels/properties/" + name}
 		}
 	}
+
 	switch rest := sh.rest; {
 	case rest == nil:
 		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // false

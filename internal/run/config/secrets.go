@@ -33,24 +33,29 @@ func (n *node) secrets(p place, yield func(string, httpsafe.Secret) bool) bool {
 			return false
 		}
 	}
+
 	for i, it := range n.items {
 		c, ok := p.child(itoa(i), false)
 		if !ok {
 			c = p.at(itoa(i), nil, "")
 		}
+
 		if p.is("args") && i > 0 && secretFlag(n.items[i-1].text) && !strings.HasPrefix(it.text, "-") {
 			if !yield(c.dotted(), httpsafe.NewSecret(it.text)) {
 				return false
 			}
 			continue
 		}
+
 		if !it.secrets(c, yield) {
 			return false
 		}
 	}
+
 	if n.kind != '"' || n.text == "" {
 		return true
 	}
+
 	v := p.credential(n.text)
 	return v == "" || yield(p.dotted(), httpsafe.NewSecret(v))
 }
@@ -88,6 +93,7 @@ func (p place) credential(text string) string {
 			return ""
 		}
 		return text
+
 	case credentialURL(text):
 		return text
 	case !p.free():
@@ -99,6 +105,7 @@ func (p place) credential(text string) string {
 	case httpsafe.SecretName(p.named()):
 		return text
 	}
+
 	if look && !identifier(fold(p.named())) {
 		return text
 	}

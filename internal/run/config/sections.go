@@ -95,6 +95,7 @@ func (r *reader) cleanSection(n *node, p place, t reflect.Type) {
 		for _, m := range n.members {
 			r.cleanSection(m.val, p.at(m.name, t.Elem(), ""), t.Elem())
 		}
+
 	case n.kind == '{' && isSection(t):
 		r.cleanFields(n, p, p.shapes.of(t))
 	}
@@ -109,16 +110,19 @@ func (r *reader) cleanFields(n *node, p place, sh *shape) {
 		if m.val.kind == 'n' {
 			continue
 		}
+
 		f, how, known := sh.match(m.name)
 		if !known {
 			f, how = field{name: camel(m.name)}, 1
 		}
+
 		if n.get(f.name) != nil {
 			r.warning(m.val, append(slices.Clip(p.path), f.name), "two spellings of the same key are present; the camelCase one counts", "")
 			if how >= rank[f.name] {
 				continue
 			}
 		}
+
 		rank[f.name] = how
 		n.set(f.name, m.off, m.val)
 		r.cleanSection(m.val, p.at(f.name, f.typ, f.tag), f.typ)

@@ -15,6 +15,7 @@ func (d *document) syntax(err error) (off int, msg, hint string) {
 	if _, e := fmt.Sscanf(text, "hujson: line %d, column %d:", &line, &col); e != nil {
 		return 0, "the text cannot be understood", ""
 	}
+
 	off = d.offset(line, col)
 	rest := d.text[min(off, len(d.text)):]
 	switch {
@@ -27,9 +28,11 @@ func (d *document) syntax(err error) (off int, msg, hint string) {
 	case strings.Contains(text, "after top-level value"):
 		return off, "there is more after the end of the configuration", "remove it, or look for a } too many above"
 	}
+
 	if h := typing(rest); h != "" {
 		return off, "this is not JSON", h
 	}
+
 	switch {
 	case strings.Contains(text, "expecting ','"):
 		return off, "a comma is missing before this", "add , at the end of the value before"
@@ -44,6 +47,7 @@ func (d *document) syntax(err error) (off int, msg, hint string) {
 	case strings.Contains(text, "invalid literal"):
 		return off, "this is neither a number nor true, false or null", "texts are written in double quotes"
 	}
+
 	return off, "the text cannot be understood here", ""
 }
 
@@ -66,6 +70,7 @@ func typing(rest []byte) string {
 	case ';':
 		return "use , between values"
 	}
+
 	for _, w := range []string{"True", "False", "None", "TRUE", "FALSE", "NULL", "Null"} {
 		if bytes.HasPrefix(rest, []byte(w)) {
 			return "write true, false and null in lower case"
@@ -104,6 +109,7 @@ func (d *document) openString() int {
 			return start
 		}
 	}
+
 	return last
 }
 
@@ -116,6 +122,7 @@ func (d *document) excerpt(off int) string {
 	if i := bytes.IndexByte(d.text[off:], '\n'); i >= 0 {
 		end = off + i
 	}
+
 	line := []rune(strings.TrimRight(string(d.text[start:end]), "\r"))
 	caret := utf8.RuneCount(d.text[start:off])
 	line = hideValues(line)
@@ -126,6 +133,7 @@ func (d *document) excerpt(off int) string {
 	} else {
 		line = line[:hi]
 	}
+
 	pad := make([]rune, caret)
 	for i := range pad {
 		pad[i] = ' '
@@ -133,6 +141,7 @@ func (d *document) excerpt(off int) string {
 			pad[i] = '\t'
 		}
 	}
+
 	num, _ := d.position(off)
 	gutter := fmt.Sprintf("%5d | ", num)
 	return gutter + string(line) + "\n" + strings.Repeat(" ", len(gutter)-2) + "| " + string(pad) + "^\n"
@@ -148,17 +157,21 @@ func hideValues(line []rune) []rune {
 			out[i] = r
 		}
 	}
+
 	for i := 0; i < len(line); i++ {
 		if line[i] != '"' {
 			continue
 		}
+
 		end := i + 1
 		for end < len(line) && line[end] != '"' {
 			end++
 		}
+
 		if end == len(line) {
 			break
 		}
+
 		after := strings.TrimLeft(string(line[end+1:]), " \t")
 		if name := string(line[i+1 : end]); strings.HasPrefix(after, ":") && plainPart(name) {
 			copy(out[i:end+1], line[i:end+1])
@@ -167,7 +180,9 @@ func hideValues(line []rune) []rune {
 				out[j] = '*'
 			}
 		}
+
 		i = end
 	}
+
 	return out
 }

@@ -106,17 +106,21 @@ func parse(file string, data []byte) (*document, error) {
 	case !utf8.Valid(d.text):
 		return fail(IOError, invalidUTF8(d.text), "the file is not UTF-8 text", "save it as UTF-8")
 	}
+
 	if len(bytes.TrimSpace(d.text)) == 0 {
 		d.text = []byte("{}\n")
 	}
+
 	if off := tooDeep(d.text); off >= 0 {
 		return fail(InvalidJSON, off, fmt.Sprintf("more than %d levels of nesting", maxDepth), "")
 	}
+
 	input := d.text
 	if input[len(input)-1] != '\n' { // a last comment needs its line end
 		input = append(slices.Clip(input), '\n')
 		d.hidden = 1
 	}
+
 	var err error
 	if d.value, err = hujson.Parse(input); err != nil {
 		off, msg, hint := d.syntax(err)
@@ -156,6 +160,7 @@ func tooDeep(b []byte) int {
 					i++
 				}
 			}
+
 		case '/':
 			var end int
 			switch {
@@ -168,12 +173,14 @@ func tooDeep(b []byte) int {
 			default:
 				continue
 			}
+
 			if end < 0 {
 				return -1
 			}
 			i += end
 		}
 	}
+
 	return -1
 }
 
@@ -196,6 +203,7 @@ func (d *document) tree(v *hujson.Value, path []string, report func(Problem)) *n
 		for i := range t.Elements {
 			n.items = append(n.items, d.tree(&t.Elements[i], append(path, itoa(i)), report))
 		}
+
 	case *hujson.Object:
 		n.members = make([]member, 0, len(t.Members))
 		for i := range t.Members {
@@ -212,9 +220,11 @@ func (d *document) tree(v *hujson.Value, path []string, report func(Problem)) *n
 				n.members[at] = member{name, m.Name.StartOffset, val}
 				continue
 			}
+
 			n.members = append(n.members, member{name, m.Name.StartOffset, val})
 		}
 	}
+
 	return n
 }
 
@@ -236,10 +246,12 @@ func parseValue(text string, from origin) (*node, error) {
 	if !utf8.ValidString(text) || tooDeep([]byte(text)) >= 0 {
 		return nil, errors.New("not JSON")
 	}
+
 	v, err := hujson.Parse([]byte(text + "\n"))
 	if err != nil {
 		return nil, errors.New("not JSON")
 	}
+
 	d := &document{text: []byte(text)}
 	n := d.tree(&v, make([]string, 0, 8), func(Problem) {})
 	n.stamp(from)
@@ -269,7 +281,9 @@ func (n *node) appendJSON(b []byte) []byte {
 			b = append(b, ':')
 			b = m.val.appendJSON(b)
 		}
+
 		return append(b, '}')
+
 	case '[':
 		b = append(b, '[')
 		for i, it := range n.items {
@@ -279,6 +293,7 @@ func (n *node) appendJSON(b []byte) []byte {
 			b = it.appendJSON(b)
 		}
 		return append(b, ']')
+
 	case '"':
 		return append(b, hujson.String(n.text)...)
 	default:

@@ -97,6 +97,7 @@ func (c Client) call(ctx context.Context, method, path string, in, out any) erro
 	if err != nil {
 		return err
 	}
+
 	defer body.Close() //nolint:errcheck // only read
 	if out == nil {
 		return nil
@@ -114,10 +115,12 @@ func (c Client) start(ctx context.Context, method, path string, in any) (io.Read
 		}
 		body = bytes.NewReader(data)
 	}
+
 	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, body)
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := httpsafe.Local(datadir.GatewaySock.In(c.dataDir), 0).Do(req)
 	if err != nil {
 		if _, gone := errors.AsType[*net.OpError](err); gone {
@@ -125,9 +128,11 @@ func (c Client) start(ctx context.Context, method, path string, in any) (io.Read
 		}
 		return nil, err
 	}
+
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
 	}
+
 	defer resp.Body.Close() //nolint:errcheck // only read
 	var e struct{ Error string }
 	if json.NewDecoder(io.LimitReader(resp.Body, answerMost)).Decode(&e) != nil || e.Error == "" {

@@ -37,6 +37,7 @@ func (c Client) Login(ctx context.Context, name string, d chat.Dialog, force boo
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	defer body.Close() //nolint:errcheck // only read
 	lines := bufio.NewScanner(body)
 	for lines.Scan() {
@@ -44,6 +45,7 @@ func (c Client) Login(ctx context.Context, name string, d chat.Dialog, force boo
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return chat.Result{}, err
 		}
+
 		switch {
 		case e.Step != nil:
 			d.Tell(*e.Step)
@@ -55,6 +57,7 @@ func (c Client) Login(ctx context.Context, name string, d chat.Dialog, force boo
 			if err := c.call(ctx, http.MethodPost, ofChannel(name, "answer"), loginAnswer{Text: text}, nil); err != nil {
 				return chat.Result{}, err
 			}
+
 		case e.None:
 			return chat.Result{}, deliver.ErrNoLogin
 		case e.Error != "":
@@ -63,6 +66,7 @@ func (c Client) Login(ctx context.Context, name string, d chat.Dialog, force boo
 			return *e.Result, nil
 		}
 	}
+
 	return chat.Result{}, errors.Join(errors.New("the gateway ended before the login did"), lines.Err())
 }
 
@@ -82,6 +86,7 @@ func (l *logins) begin(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, err)
 		return
 	}
+
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	d := &remoteDialog{
@@ -95,6 +100,7 @@ func (l *logins) begin(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	former := l.enter(name, d)
 	defer l.leave(name, d)
+
 	if former != nil { // its person has left, or changed their mind
 		former.cancel()
 		<-former.closed
@@ -135,6 +141,7 @@ func (l *logins) answer(w http.ResponseWriter, r *http.Request) {
 	if err == nil && d == nil {
 		err = errors.New("no login is under way")
 	}
+
 	if err == nil {
 		select {
 		case d.answers <- in.Text:
@@ -142,6 +149,7 @@ func (l *logins) answer(w http.ResponseWriter, r *http.Request) {
 			err = r.Context().Err()
 		}
 	}
+
 	answer(w, struct{}{}, err)
 }
 

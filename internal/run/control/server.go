@@ -68,6 +68,7 @@ func (s Server) pages(mux *http.ServeMux) {
 		}
 		answer(w, link, err)
 	})
+
 	mux.HandleFunc("GET /web/devices", func(w http.ResponseWriter, r *http.Request) {
 		list, err := s.Pages.Devices(r.Context())
 		answer(w, list, err)
@@ -102,6 +103,7 @@ func (s Server) channels(mux *http.ServeMux) {
 		}
 		answer(w, to, s.hidden(err))
 	})
+
 	mux.HandleFunc("POST /channels/{name}/send", func(w http.ResponseWriter, r *http.Request) {
 		var out bus.Outbound
 		err := decode(r, &out)
@@ -111,6 +113,7 @@ func (s Server) channels(mux *http.ServeMux) {
 		}
 		answer(w, out.Route, s.hidden(err))
 	})
+
 	logins := &logins{channels: s.Channels, redact: s.Redact, dialogs: map[string]*remoteDialog{}}
 	mux.HandleFunc("POST /channels/{name}/login", logins.begin)
 	mux.HandleFunc("POST /channels/{name}/answer", logins.answer)

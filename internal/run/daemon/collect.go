@@ -29,6 +29,7 @@ func (c *collector) collected() {
 	if c.ctx.Err() != nil {
 		return
 	}
+
 	// The runtime has planned the next collection for what it found in use.
 	live := memory().NextGC * 100 / uint64(100+c.percent) //nolint:gosec // not negative
 	if p := percent(live); p != c.percent {

@@ -28,17 +28,20 @@ func ShowLog(ctx context.Context, w io.Writer, path string, v LogView) error {
 	if err != nil {
 		return err
 	}
+
 	end := &logEnd{path: path, text: v.Text, file: f, r: bufio.NewReader(f)}
 	defer func() { _ = end.file.Close() }() // only read
 	last := end.lines(v.Lines)
 	if len(last) == 0 && !v.Follow {
 		return fmt.Errorf("nothing was found in %s", path)
 	}
+
 	for _, line := range last {
 		if _, err := io.WriteString(w, line); err != nil {
 			return err
 		}
 	}
+
 	if !v.Follow {
 		return nil
 	}
@@ -63,10 +66,12 @@ func (l *logEnd) lines(n int) []string {
 				last = append(last[:0], last[len(last)-n:]...)
 			}
 		}
+
 		if err != nil {
 			break
 		}
 	}
+
 	return last[max(0, len(last)-n):]
 }
 
@@ -84,14 +89,17 @@ func (l *logEnd) follow(ctx context.Context, w io.Writer) error {
 			}
 			line, err = l.r.ReadString('\n')
 		}
+
 		if line != "" { // half a line: read it again when it is whole
 			l.r = bufio.NewReader(io.MultiReader(strings.NewReader(line), l.file))
 		}
+
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
+
 		l.reopen()
 	}
 }
@@ -105,6 +113,7 @@ func (l *logEnd) reopen() {
 	if was, err := l.file.Stat(); err != nil || os.SameFile(now, was) {
 		return
 	}
+
 	if next, err := os.Open(l.path); err == nil {
 		_ = l.file.Close() // only read
 		l.file, l.r = next, bufio.NewReader(next)

@@ -45,11 +45,13 @@ func (m Manager) Install(s Service) error {
 	if err := diskio.MkdirAll(filepath.Dir(m.Path()), 0o755); err != nil {
 		return err
 	}
+
 	if m.System {
 		if err := ownFolders(s.Write, s.User); err != nil {
 			return err
 		}
 	}
+
 	if s.Log != "" {
 		if err := diskio.MkdirAll(filepath.Dir(s.Log), 0o700); err != nil {
 			return err
@@ -81,10 +83,12 @@ func (m Manager) Uninstall(ctx context.Context) (removed bool, err error) {
 	if err := m.Check(); err != nil {
 		return false, err
 	}
+
 	_, stopped := m.run(ctx, m.stop())
 	if err := os.Remove(m.Path()); err != nil {
 		return false, err
 	}
+
 	_, err = m.run(ctx, m.forget())
 	if err = errors.Join(stopped, err); err != nil {
 		return true, fmt.Errorf("%w\nThe file is removed. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(slices.Concat(m.stop(), m.forget())), "\n"))
@@ -111,14 +115,17 @@ func ownFolders(dirs []string, owner string) error {
 	if err != nil {
 		return err
 	}
+
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
 		return err
 	}
+
 	gid, err := strconv.Atoi(u.Gid)
 	if err != nil {
 		return err
 	}
+
 	for _, dir := range dirs {
 		var missing []string
 		for at := dir; ; at = filepath.Dir(at) {
@@ -127,11 +134,13 @@ func ownFolders(dirs []string, owner string) error {
 			}
 			missing = append(missing, at)
 		}
+
 		for _, at := range slices.Backward(missing) {
 			if err := errors.Join(os.Mkdir(at, 0o700), os.Lchown(at, uid, gid)); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }

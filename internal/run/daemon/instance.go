@@ -104,6 +104,7 @@ func (i Instance) Stop(ctx context.Context, grace time.Duration) (gently bool, e
 		}
 		return false, fmt.Errorf("end process %d: %w", i.PID, err)
 	}
+
 	if i.wait(ctx, grace) {
 		return true, nil
 	}
@@ -125,6 +126,7 @@ func (i Instance) wait(ctx context.Context, most time.Duration) bool {
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond) // the end of another's child is not reported
 	defer tick.Stop()
+
 	for i.alive() {
 		select {
 		case <-tick.C:
@@ -132,5 +134,6 @@ func (i Instance) wait(ctx context.Context, most time.Duration) bool {
 			return !i.alive()
 		}
 	}
+
 	return true
 }

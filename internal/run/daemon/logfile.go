@@ -43,10 +43,12 @@ func (l *LogFile) open() error {
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
+
 	info, err := f.Stat()
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
+
 	l.f, l.size = f, info.Size()
 	return nil
 }
@@ -55,12 +57,15 @@ func (l *LogFile) open() error {
 func (l *LogFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if l.size > 0 && l.size+int64(len(p)) > l.max {
 		l.rotate()
 	}
+
 	if l.f == nil && l.open() != nil {
 		return l.spare.Write(p)
 	}
+
 	n, err := l.f.Write(p)
 	l.size += int64(n)
 	if err != nil {
@@ -76,15 +81,18 @@ func (l *LogFile) rotate() {
 			return
 		}
 	}
+
 	if l.f != nil {
 		_ = l.f.Close() // every write was checked
 		l.f = nil
 	}
+
 	if l.copies > 0 {
 		_ = os.Rename(l.path, l.name(1)) // else the old one is gone on
 	} else {
 		_ = os.Remove(l.path)
 	}
+
 	_ = l.open() // the next write tries again
 }
 

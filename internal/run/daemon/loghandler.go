@@ -23,14 +23,17 @@ func LogHandler(w io.Writer, o LogOptions) slog.Handler {
 	if o.Verbose {
 		level = slog.LevelDebug
 	}
+
 	opts := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewJSONHandler(w, opts)
 	if o.Format == "text" {
 		h = slog.NewTextHandler(w, opts)
 	}
+
 	if len(o.Components) == 0 {
 		return h
 	}
+
 	levels := map[string]slog.Level{}
 	for name, text := range o.Components {
 		var l slog.Level

@@ -45,6 +45,7 @@ func NewManager(name string, system bool, env []string) (Manager, error) {
 	if system { // it may be set up by a program that has no home
 		return m, nil
 	}
+
 	var err error
 	m.Home, err = os.UserHomeDir()
 	return m, err
@@ -81,6 +82,7 @@ func (m Manager) Path() string {
 	case m.System:
 		return filepath.Join("/etc/systemd/system", m.Name+".service")
 	}
+
 	dir := m.getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(m.Home, ".config")
@@ -161,6 +163,7 @@ func (m Manager) start() [][]string {
 			{"launchctl", "kickstart", "-k", target},
 		}
 	}
+
 	unit := m.Name + ".service"
 	return [][]string{m.systemctl("daemon-reload"), m.systemctl("enable", unit), m.systemctl("restart", unit)}
 }
@@ -213,6 +216,7 @@ func (m Manager) output(ctx context.Context, words []string) (string, error) {
 	if program == "" {
 		return "", fmt.Errorf("%s is not on this machine", words[0])
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, managerWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, words[1:]...) // the service manager
@@ -268,10 +272,12 @@ func (s ServiceState) String() string {
 	if !s.Installed {
 		return fmt.Sprintf("The service is not installed (%s). Install it with: nanobot service install", s.File)
 	}
+
 	text := fmt.Sprintf("The service is %s", s.Active)
 	if s.Enabled != "" {
 		text += " and " + s.Enabled
 	}
+
 	text += " (" + s.File + ")"
 	if s.Problem != "" {
 		text += "\n" + s.Problem
@@ -287,6 +293,7 @@ func (m Manager) State(ctx context.Context) ServiceState {
 		st.Active = "not installed"
 		return st
 	}
+
 	if m.OS == "darwin" {
 		out, err := m.output(ctx, []string{"launchctl", "print", m.domain() + "/" + m.Label()})
 		switch {
@@ -297,8 +304,10 @@ func (m Manager) State(ctx context.Context) ServiceState {
 		default:
 			st.Active = "inactive"
 		}
+
 		return st
 	}
+
 	// Both end with an error for every state that is not a good one.
 	active, err := m.output(ctx, m.systemctl("is-active", m.Name+".service"))
 	if known(active) {
@@ -306,6 +315,7 @@ func (m Manager) State(ctx context.Context) ServiceState {
 	} else if err != nil {
 		st.Problem = err.Error()
 	}
+
 	if enabled, _ := m.output(ctx, m.systemctl("is-enabled", m.Name+".service")); known(enabled) {
 		st.Enabled = enabled
 	}
@@ -329,6 +339,7 @@ func shellLines(commands [][]string) string {
 		}
 		b.WriteByte('\n')
 	}
+
 	return b.String()
 }
 

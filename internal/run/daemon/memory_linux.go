@@ -20,10 +20,12 @@ func releaseMemory() {
 	if err != nil {
 		return
 	}
+
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return
 	}
+
 	for line := range strings.Lines(string(maps)) {
 		if from, size, ok := ownPages(line, exe); ok {
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, size, unix.MADV_DONTNEED) // best effort
@@ -38,11 +40,13 @@ func ownPages(line, exe string) (from, size uintptr, ok bool) {
 	if len(fields) < 6 || !strings.HasSuffix(strings.TrimSpace(line), exe) || len(fields[1]) != 4 || fields[1][0] != 'r' || fields[1][1] != '-' || fields[1][3] != 'p' {
 		return 0, 0, false
 	}
+
 	lo, hi, _ := strings.Cut(fields[0], "-")
 	a, err := strconv.ParseUint(lo, 16, 8*int(unsafe.Sizeof(from)))
 	if err != nil {
 		return 0, 0, false
 	}
+
 	z, err := strconv.ParseUint(hi, 16, 8*int(unsafe.Sizeof(from)))
 	if err != nil || z <= a {
 		return 0, 0, false

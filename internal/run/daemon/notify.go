@@ -39,10 +39,12 @@ func (n Notifier) Send(state string) error {
 	if n.addr[0] != '/' && n.addr[0] != '@' {
 		return errors.New("NOTIFY_SOCKET is not a local socket")
 	}
+
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.addr, Net: "unixgram"})
 	if err != nil {
 		return err
 	}
+
 	_, err = conn.Write([]byte(state))
 	return errors.Join(err, conn.Close())
 }

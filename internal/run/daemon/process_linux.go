@@ -13,6 +13,7 @@ func identity(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	// The name in parentheses may hold anything; what follows it does not.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 {

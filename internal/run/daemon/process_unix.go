@@ -21,10 +21,12 @@ func Start(exe string, args, env []string, log string) (pid int, done <-chan err
 	if err := diskio.MkdirAll(filepath.Dir(log), 0o700); err != nil {
 		return 0, nil, err
 	}
+
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return 0, nil, fmt.Errorf("open the log: %w", err)
 	}
+
 	defer out.Close()                 //nolint:errcheck // the child has its own
 	cmd := exec.Command(exe, args...) //nolint:noctx // our own binary, which is to live on
 	cmd.Env = env
@@ -34,6 +36,7 @@ func Start(exe string, args, env []string, log string) (pid int, done <-chan err
 	if err := cmd.Start(); err != nil {
 		return 0, nil, err
 	}
+
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	return cmd.Process.Pid, ended, nil

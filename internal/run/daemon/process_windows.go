@@ -28,6 +28,7 @@ func alive(p *os.Process) error {
 	if err != nil {
 		return err
 	}
+
 	defer windows.CloseHandle(h) //nolint:errcheck // only asked
 	var code uint32
 	if err := windows.GetExitCodeProcess(h, &code); err != nil {
@@ -45,10 +46,12 @@ func Start(exe string, args, env []string, log string) (pid int, done <-chan err
 	if err := diskio.MkdirAll(filepath.Dir(log), 0o700); err != nil {
 		return 0, nil, err
 	}
+
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return 0, nil, fmt.Errorf("open the log: %w", err)
 	}
+
 	defer out.Close()                 //nolint:errcheck // the child has its own
 	cmd := exec.Command(exe, args...) //nolint:gosec,noctx // our own binary, which is to live on
 	cmd.Env = env
@@ -58,6 +61,7 @@ func Start(exe string, args, env []string, log string) (pid int, done <-chan err
 	if err := cmd.Start(); err != nil {
 		return 0, nil, err
 	}
+
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	return cmd.Process.Pid, ended, nil

@@ -25,21 +25,25 @@ func ReleaseWhenQuiet(ctx context.Context, unload func()) {
 	defer t.Stop()
 	q := quiet{}
 	watchCollections(ctx)
+
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
+
 		rest, sleep := q.check(allocated())
 		if sleep {
 			unload()
 		}
+
 		if rest || sleep {
 			releaseMemory()
 			q.released = allocated()
 			q.seen = q.released
 		}
+
 		t.Reset(quietEvery)
 	}
 }
@@ -57,6 +61,7 @@ func (q *quiet) check(now uint64) (rest, sleep bool) {
 	if q.idle++; now-q.seen >= quietAllocs {
 		q.idle = 0
 	}
+
 	q.seen = now
 	rest = first || q.idle > 0 && now-q.released >= worthAllocs
 	if sleep = q.idle == sleepAfter && now-q.slept >= worthAllocs; sleep {

@@ -20,10 +20,12 @@ func (i Instance) Again(mode string, env []string, log *slog.Logger) error {
 	if mode == "exit" || mode == "auto" && i.supervised(env) {
 		return &ExitError{exitRestart}
 	}
+
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
+
 	log.Info("restarting", "exe", exe, "mode", mode)
 	if mode == "spawn" || mode == "auto" && !canReplace && i.Mode != "foreground" {
 		return startProcess(exe, i.Command, env)
@@ -42,6 +44,7 @@ func (i Instance) supervised(env []string) bool {
 	case "background": // nanobot gateway start
 		return false
 	}
+
 	if main := getenv("SYSTEMD_EXEC_PID"); main != "" {
 		return main == strconv.Itoa(i.PID)
 	}

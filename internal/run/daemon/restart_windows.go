@@ -15,6 +15,7 @@ func ReplaceProcess(exe string, args, env []string) error {
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
+
 	st, err := p.Wait()
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)

@@ -49,9 +49,11 @@ func (s Service) systemd() string {
 	if s.Folder != "" {
 		line("WorkingDirectory=%s", unitText(s.Folder))
 	}
+
 	for _, e := range s.Env {
 		line("Environment=%s", unitList([]string{e}))
 	}
+
 	line("Restart=on-failure")
 	line("RestartSec=5")
 	line("RestartForceExitStatus=%d", exitRestart)
@@ -66,6 +68,7 @@ func (s Service) systemd() string {
 	line("Environment=%s=1", delegated) // a user's manager does not mark the group
 	line("OOMPolicy=continue")
 	line("NoNewPrivileges=yes")
+
 	if s.System {
 		// Nothing that covers parts of /proc, hides control groups or filters
 		// namespaces is here: the sandbox of commands needs them.
@@ -79,6 +82,7 @@ func (s Service) systemd() string {
 		line("RestrictRealtime=yes")
 		line("UMask=0077")
 	}
+
 	line("")
 	line("[Install]")
 	if s.System {
@@ -121,21 +125,25 @@ func (s Service) launchd() string {
 <plist version="1.0">
 <dict>
 `)
+
 	text := func(s string) string {
 		var t strings.Builder
 		_ = xml.EscapeText(&t, []byte(s)) // a builder takes everything
 		return "<string>" + t.String() + "</string>"
 	}
+
 	key := func(name, value string) { fmt.Fprintf(&b, "\t<key>%s</key>\n\t%s\n", name, value) }
 	key("Label", text(s.Name))
 	words := make([]string, len(s.Command))
 	for i, w := range s.Command {
 		words[i] = "\t\t" + text(w) + "\n"
 	}
+
 	key("ProgramArguments", "<array>\n"+strings.Join(words, "")+"\t</array>")
 	if s.Folder != "" {
 		key("WorkingDirectory", text(s.Folder))
 	}
+
 	if len(s.Env) > 0 {
 		var env strings.Builder
 		for _, e := range slices.Sorted(slices.Values(s.Env)) {
@@ -144,14 +152,17 @@ func (s Service) launchd() string {
 		}
 		key("EnvironmentVariables", "<dict>\n"+env.String()+"\t</dict>")
 	}
+
 	key("RunAtLoad", "<true/>")
 	key("KeepAlive", "<dict>\n\t\t<key>SuccessfulExit</key>\n\t\t<false/>\n\t</dict>")
 	key("ThrottleInterval", "<integer>5</integer>")
 	key("ExitTimeOut", "<integer>45</integer>")
+
 	if s.Log != "" {
 		key("StandardOutPath", text(s.Log+".log"))
 		key("StandardErrorPath", text(s.Log+".err.log"))
 	}
+
 	b.WriteString("</dict>\n</plist>\n")
 	return b.String()
 }

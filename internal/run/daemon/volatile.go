@@ -20,10 +20,12 @@ func writeVolatile(path string, data []byte) error {
 	if err := diskio.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
+
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
+
 	info, err := f.Stat()
 	if err == nil {
 		if more := info.Size() - int64(len(data)); more > 0 {

@@ -43,37 +43,44 @@ func (d *Diagnosis) WriteBundle(file string, r Report, env []string) (err error)
 	if files["doctor.json"], err = json.MarshalIndent(r, "", "  "); err != nil {
 		return err
 	}
+
 	if files["version.json"], err = json.MarshalIndent(map[string]string{
 		"version": r.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 	}, "", "  "); err != nil {
 		return err
 	}
+
 	if d.Config != nil {
 		files["config.json"] = d.Config.Show(true)
 		var log bytes.Buffer
 		if data, err := tailFile(gateway.LogFile(d.Config), bundleLines); err == nil {
 			log.Write(data)
 		}
+
 		files["gateway.log"] = log.Bytes()
 		if data, err := tailFile(gateway.LogFile(d.Config)+".start", bundleLines); err == nil {
 			files["gateway.start.log"] = data
 		}
 	}
+
 	f, err := os.OpenFile(filepath.Clean(file), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
+
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
 			err = errors.Join(err, os.Remove(file))
 		}
 	}()
+
 	z := zip.NewWriter(f)
 	for _, name := range []string{"doctor.json", "version.json", "config.json", "gateway.log", "gateway.start.log"} {
 		data, ok := files[name]
 		if !ok {
 			continue
 		}
+
 		w, err := z.Create(name)
 		if err != nil {
 			return err
@@ -82,6 +89,7 @@ func (d *Diagnosis) WriteBundle(file string, r Report, env []string) (err error)
 			return err
 		}
 	}
+
 	return z.Close()
 }
 
@@ -105,17 +113,20 @@ func tailFile(path string, lines int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
+
 	start := max(0, info.Size()-most)
 	data := make([]byte, info.Size()-start)
 	n, err := f.ReadAt(data, start)
 	if n == 0 && err != nil {
 		return nil, err
 	}
+
 	all := strings.SplitAfter(string(data[:n]), "\n")
 	if start > 0 && len(all) > 1 {
 		all = all[1:] // half a line

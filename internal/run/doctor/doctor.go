@@ -101,18 +101,21 @@ func (d *Diagnosis) checkup(ctx context.Context, o app.Options) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	d.program(o)
 	d.clock(o.Now())
 	l := d.config(o)
 	if l == nil {
 		return
 	}
+
 	d.say(Well, "clock.zone", "times are shown as "+o.Now().In(l.Config.Agents.Defaults.Location()).Format("15:04 MST (-07:00)"), "")
 	ws, err := app.Workspace(o.Workspace, l)
 	if err != nil {
 		d.say(Broken, "workspace", err.Error(), "set agents.defaults.workspace to a folder")
 		return
 	}
+
 	d.dataDir(l)
 	d.workspace(ws)
 	d.modes(l)
@@ -154,22 +157,27 @@ func (d *Diagnosis) config(o app.Options) *config.Loaded {
 		d.say(Broken, "config", strings.TrimSpace(err.Error()), fix)
 		lenient := o.Config
 		lenient.Lenient = true
+
 		if l, err = config.Load(lenient); err != nil {
 			d.goesOn(o)
 			return nil
 		}
+
 		for _, p := range l.Disabled {
 			d.say(Doubt, "config.left_out", "the gateway starts without this: "+p.String(), fix)
 		}
 	}
+
 	d.Config = l
 	wrong, err := settings(l)
 	if err != nil {
 		d.say(Broken, "config.settings", err.Error(), fix)
 	}
+
 	for _, w := range append(wrong, l.Warnings...) {
 		d.say(Doubt, "config.warning", w.String(), "")
 	}
+
 	switch {
 	case !l.Exists:
 		d.say(Well, "config", "there is no configuration yet ("+l.File+"); everything works without one", "set up a model with: nanobot onboard")
@@ -212,12 +220,14 @@ func (d *Diagnosis) strangers(dir string) {
 	if err != nil {
 		return // the data folder itself was looked at
 	}
+
 	var names []string
 	for _, e := range entries {
 		if _, ok := datadir.Lookup(e.Name()); !ok && len(names) < 10 {
 			names = append(names, e.Name())
 		}
 	}
+
 	if len(names) > 0 {
 		d.say(Skipped, "data.other", "not part of nanobot and not in backups: "+strings.Join(names, ", "), "")
 	}
@@ -264,6 +274,7 @@ func (d *Diagnosis) modes(l *config.Loaded) {
 	if i.files(); len(i.out) == 0 {
 		return // not on this system
 	}
+
 	c := i.out[0]
 	s := Symptom{ID: c.ID, State: Well, Detail: c.Detail}
 	if c.Severity != "" {
@@ -271,6 +282,7 @@ func (d *Diagnosis) modes(l *config.Loaded) {
 		s.Fix = c.Fix + ", or: nanobot doctor --fix"
 		s.Mode = c.Mode
 	}
+
 	d.add(s)
 }
 
@@ -280,11 +292,13 @@ func (d *Diagnosis) space(dirs ...string) {
 		for !exists(dir) && dir != filepath.Dir(dir) {
 			dir = filepath.Dir(dir)
 		}
+
 		free, ok := diskio.FreeBytes(dir)
 		line := fmt.Sprintf("%d MB free", free>>20)
 		if !ok || slices.Contains(seen, line) {
 			continue
 		}
+
 		seen = append(seen, line)
 		switch {
 		case free < gateway.LowSpace/10:
@@ -313,6 +327,7 @@ func (d *Diagnosis) commands(ctx context.Context, l *config.Loaded) {
 		d.say(Doubt, "sandbox", "commands run with all rights of your user", "set tools.exec.sandbox to auto; see: nanobot doctor security")
 		return
 	}
+
 	box, err := sandbox.Open(ctx, sandbox.Options{Mode: p.Sandbox})
 	if err != nil {
 		d.say(Doubt, "sandbox", fmt.Sprintf("commands do not run, because the sandbox cannot be used: %v", err), "see docs/explanation/security.md")
@@ -329,15 +344,18 @@ func (d *Diagnosis) channels(l *config.Loaded) {
 			on++
 		}
 	}
+
 	if on == 0 {
 		d.say(Well, "channels", "none is enabled", "")
 		return
 	}
+
 	states, err := gateway.CheckChannels(l)
 	if err != nil {
 		d.say(Broken, "channels", err.Error(), "")
 		return
 	}
+
 	for _, s := range states {
 		switch {
 		case !s.Enabled:
@@ -347,11 +365,13 @@ func (d *Diagnosis) channels(l *config.Loaded) {
 			d.say(Well, "channel."+s.Name, "its settings are valid", "")
 		}
 	}
+
 	people, err := gateway.CheckPeople(l)
 	if err != nil {
 		d.say(Broken, "channels", err.Error(), "")
 		return
 	}
+
 	for _, p := range people {
 		d.say(Doubt, "channel."+strings.TrimPrefix(p.Path, "channels.")+".people", p.Message, p.Hint)
 	}
@@ -369,6 +389,7 @@ func (d *Diagnosis) Text() string {
 			fmt.Fprintf(&b, "  %s\n", s.Fix)
 		}
 	}
+
 	return fmt.Sprintf("%d broken, %d to check, %d ok.\n%sThis made no network requests; nanobot doctor in a terminal does.",
 		d.count(Broken), d.count(Doubt), d.count(Well), b.String())
 }

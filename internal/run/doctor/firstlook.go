@@ -21,15 +21,18 @@ func FirstLook(l *config.Loaded) []string {
 	if len(open) == 0 {
 		return nil
 	}
+
 	ctx, state := context.Background(), app.State(l, nil)
 	if told, err := state.Stat(ctx, string(datadir.SecurityTold)); err == nil && told.Exists() {
 		return nil
 	}
+
 	_, err := state.Put(ctx, string(datadir.SecurityTold), []byte(time.Now().UTC().Format(time.RFC3339)+"\n"), store.Any, true)
 	last := "Close all of it with: nanobot doctor security --fix (it keeps a copy of the file). This message appears once."
 	if err != nil { // then it is said again, which does no harm
 		last = "Close all of it with: nanobot doctor security --fix (it keeps a copy of the file)."
 	}
+
 	lines := append([]string{"This configuration gives the agent more access than it needs. It continues to work. What is open:"}, open...)
 	return append(lines, last)
 }
@@ -39,6 +42,7 @@ func leftOpen(l *config.Loaded) []string {
 	if !l.Exists {
 		return nil
 	}
+
 	var out []string
 	p := app.Posture(l)
 	if l.Config.Tools.Exec.Enable && p.Sandbox == sandbox.None {

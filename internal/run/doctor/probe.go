@@ -38,6 +38,7 @@ func (d *Diagnosis) examine(ctx context.Context, o app.Options) {
 	if d.Config == nil {
 		return
 	}
+
 	offline := d.offline
 	d.add(serviceSymptom(ctx, o.Env)...)
 	d.add(skillSymptoms(o, d.Config)...)
@@ -58,6 +59,7 @@ func serviceSymptom(ctx context.Context, env []string) []Symptom {
 	if err != nil {
 		return nil // no services here
 	}
+
 	st := s.State(ctx)
 	if !st.Installed {
 		s.System = true
@@ -65,6 +67,7 @@ func serviceSymptom(ctx context.Context, env []string) []Symptom {
 			return []Symptom{{ID: "service", State: Well, Detail: "it is not installed"}}
 		}
 	}
+
 	out := Symptom{ID: "service", State: Well, Detail: st.Active + " " + st.Enabled + " (" + st.File + ")"}
 	if st.Active != "active" {
 		out.State, out.Fix = Doubt, "update it with: nanobot service install"
@@ -81,6 +84,7 @@ func skillSymptoms(o app.Options, l *config.Loaded) []Symptom {
 	if err != nil {
 		return []Symptom{{ID: "skills", State: Doubt, Detail: err.Error()}}
 	}
+
 	list := app.OpenSkills(l, ws, app.Getenv(o.Env), o.Log).List()
 	var out []Symptom
 	for _, k := range list {
@@ -99,9 +103,11 @@ func proxySymptoms(ctx context.Context, getenv func(string) string, offline bool
 		if value == "" {
 			continue
 		}
+
 		if !strings.Contains(value, "://") {
 			value = "http://" + value
 		}
+
 		s := Symptom{ID: "proxy." + name, State: Well}
 		u, err := url.Parse(value)
 		switch {
@@ -117,8 +123,10 @@ func proxySymptoms(ctx context.Context, getenv func(string) string, offline bool
 				s.State, s.Detail, s.Fix = Broken, u.Host+" cannot be reached: "+err.Error(), "start the proxy, or unset "+name
 			}
 		}
+
 		out = append(out, s)
 	}
+
 	return out
 }
 
@@ -132,6 +140,7 @@ func dial(ctx context.Context, u *url.URL) error {
 			port = "80"
 		}
 	}
+
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
@@ -149,15 +158,18 @@ func modelSymptoms(ctx context.Context, o app.Options, l *config.Loaded, offline
 	if err != nil {
 		return []Symptom{{ID: "model", State: Broken, Detail: err.Error(), Fix: "set up a model with: nanobot onboard"}}
 	}
+
 	info := a.ModelInfo()
 	if info.Demo {
 		return []Symptom{{
 			ID: "model", State: Well, Detail: "none is configured yet, so the built-in demo answers", Fix: "set up a model with: nanobot onboard",
 		}}
 	}
+
 	if offline {
 		return []Symptom{{ID: "model", State: Skipped, Detail: info.Name + " was not checked (--offline)"}}
 	}
+
 	out := []Symptom{modelSymptom(ctx, o, l, info)}
 	for _, p := range KeyedProviders(l, app.Getenv(o.Env)) {
 		if p.Name == info.Provider || p.Key == "" {
@@ -175,11 +187,13 @@ func modelSymptom(ctx context.Context, o app.Options, l *config.Loaded, info pro
 	if !l.IsSet("agents.defaults.model") && l.Config.Agents.Defaults.ModelPreset == "" {
 		name = info.Name // found by itself
 	}
+
 	t, err := provider.OpenTrial(ctx, app.ProviderOptions(l, o), name)
 	if err != nil {
 		s.State, s.Detail, s.Fix = Broken, err.Error(), "see: nanobot provider explain"
 		return s
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, 2*probeWait)
 	defer cancel()
 	t.Text(ctx, func(v trial.Verdict) {
@@ -190,6 +204,7 @@ func modelSymptom(ctx context.Context, o app.Options, l *config.Loaded, info pro
 			}
 		}
 	})
+
 	if t.Err() != nil {
 		s.State, s.Fix = Broken, "try it with: nanobot models test"
 		provider.SuggestModels(ctx, l, t)
@@ -197,6 +212,7 @@ func modelSymptom(ctx context.Context, o app.Options, l *config.Loaded, info pro
 			s.Fix = strings.Join(t.Warnings, "; ")
 		}
 	}
+
 	return s
 }
 
@@ -211,6 +227,7 @@ func providerSymptom(ctx context.Context, o app.Options, l *config.Loaded, name 
 		s.State, s.Detail = Doubt, err.Error()
 		return s
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	offers, err := provider.ListModels(ctx, l, choice)
@@ -222,6 +239,7 @@ func providerSymptom(ctx context.Context, o app.Options, l *config.Loaded, name 
 	default:
 		s.State, s.Detail = Skipped, "it does not list its models: "+err.Error()
 	}
+
 	return s
 }
 
@@ -231,6 +249,7 @@ func mcpSymptoms(ctx context.Context, o app.Options, l *config.Loaded, offline b
 	if err != nil {
 		return []Symptom{{ID: "mcp", State: Broken, Detail: err.Error()}}
 	}
+
 	var out []Symptom
 	for _, j := range list {
 		s := Symptom{ID: "mcp." + j.Name, State: Well, Detail: j.State}
@@ -253,8 +272,10 @@ func mcpSymptoms(ctx context.Context, o app.Options, l *config.Loaded, offline b
 			}
 			s.State, s.Detail, s.Fix = Broken, strings.TrimSpace(j.State+" "+j.Error), "see: nanobot mcp test "+j.Name
 		}
+
 		out = append(out, s)
 	}
+
 	return out
 }
 
@@ -277,18 +298,22 @@ func (d *Diagnosis) Fix() ([]string, error) {
 		if !s.fixable() {
 			continue
 		}
+
 		for _, name := range slices.Sorted(maps.Keys(s.Mode)) {
 			if err := os.Chmod(name, s.Mode[name]); err != nil {
 				return done, err
 			}
 		}
+
 		for _, dir := range s.Make {
 			if err := diskio.MkdirAll(dir, 0o700); err != nil {
 				return done, err
 			}
 		}
+
 		done = append(done, s.ID)
 	}
+
 	return done, nil
 }
 
@@ -301,6 +326,7 @@ func (d *Diagnosis) askChannels(ctx context.Context) {
 		if !ok || s.State != Well {
 			continue
 		}
+
 		askChannel(ctx, d.Config, name, s)
 		if d.found != nil {
 			d.found(*s)
@@ -320,6 +346,7 @@ func askChannel(ctx context.Context, l *config.Loaded, name string, s *Symptom) 
 	case report.Identity != "":
 		s.Detail = "works as " + report.Identity
 	}
+
 	for _, c := range report.Checks {
 		if !c.OK {
 			s.State = Doubt

@@ -31,16 +31,19 @@ func (i *inspection) sessions(ctx context.Context) {
 			places++
 		}
 	}
+
 	if err != nil {
 		i.found(Check{
 			ID: id, Severity: Low, Detail: "some stored conversations cannot be searched for keys: " + text.FirstLine(err.Error(), 0),
 			Fix: "repair or remove the files in the message",
 		})
 	}
+
 	if len(keys) == 0 {
 		i.ok(id, "no stored conversation contains a key that was typed")
 		return
 	}
+
 	i.found(Check{
 		ID:       id,
 		Severity: Medium,
@@ -73,6 +76,7 @@ func typedIn(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	var keys []string
 	for line, err := range diskio.Lines(f, 0) {
@@ -82,6 +86,7 @@ func typedIn(path string) ([]string, error) {
 		if !bytes.Contains(line.Bytes, []byte(`"user"`)) {
 			continue
 		}
+
 		var said struct {
 			Role    string `json:"role"`
 			Content any    `json:"content"`
@@ -89,6 +94,7 @@ func typedIn(path string) ([]string, error) {
 		if json.Unmarshal(line.Bytes, &said) != nil || said.Role != "user" {
 			continue
 		}
+
 		eachText(said.Content, func(s string) {
 			if strings.HasPrefix(s, "data:") {
 				return
@@ -97,6 +103,7 @@ func typedIn(path string) ([]string, error) {
 			keys = append(keys, found...)
 		})
 	}
+
 	return keys, nil
 }
 

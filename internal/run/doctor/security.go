@@ -84,6 +84,7 @@ func Security(ctx context.Context, o app.Options) (SecurityReport, error) {
 	if err != nil {
 		return SecurityReport{}, err
 	}
+
 	i := &inspection{l: l, p: app.Posture(l), ws: ws}
 	level := i.sandbox(ctx)
 	i.reach()
@@ -120,11 +121,13 @@ func (i *inspection) sandbox(ctx context.Context) string {
 	case i.p.Sandbox == sandbox.None:
 		return i.noSandbox(ctx, id)
 	}
+
 	box, err := sandbox.Open(ctx, sandbox.Options{Mode: i.p.Sandbox})
 	if err != nil {
 		i.ok(id, fmt.Sprintf("commands do not run, because the sandbox cannot be used: %v", err))
 		return "no commands"
 	}
+
 	l := box.Level()
 	i.ok(id, l.String())
 	i.check(!l.Seccomp, "system calls are filtered", Check{
@@ -151,6 +154,7 @@ func (i *inspection) noSandbox(ctx context.Context, id string) string {
 		set["tools.exec.network"] = "none"
 		fix = "set tools.exec.sandbox to auto and tools.exec.network to none"
 	}
+
 	if _, err := sandbox.Open(ctx, sandbox.Options{Mode: sandbox.Hide}); err != nil {
 		i.found(Check{
 			ID: id, Severity: Critical, Fix: fix, Set: set,
@@ -158,6 +162,7 @@ func (i *inspection) noSandbox(ctx context.Context, id string) string {
 		})
 		return "no sandbox, nothing hidden"
 	}
+
 	i.found(Check{
 		ID: id, Severity: High, Fix: fix, Set: set,
 		Detail: "commands run with all rights of your user; nanobot's own data and other processes are hidden from them, but changes to your files may run later, outside",
@@ -186,6 +191,7 @@ func (i *inspection) reach() {
 			binds = append(binds, b)
 		}
 	}
+
 	i.check(len(binds) > 0, "the sandbox opens no dangerous folders", Check{
 		ID: "exec.binds", Severity: Critical, Detail: "commands may write to " + strings.Join(binds, ", ") + ", which defeats the sandbox",
 		Fix: "remove these from tools.exec.sandboxRwBinds",
@@ -196,6 +202,7 @@ func (i *inspection) reach() {
 			env = append(env, name)
 		}
 	}
+
 	i.check(len(env) > 0, "commands see no credentials of the environment", Check{
 		ID: "exec.env", Severity: High, Detail: "commands see " + strings.Join(env, ", "),
 		Fix: "remove these from tools.exec.allowedEnvKeys",
@@ -227,6 +234,7 @@ func (i *inspection) files() {
 	if runtime.GOOS == "windows" {
 		return
 	}
+
 	open := map[string]fs.FileMode{}
 	look := func(path string, want fs.FileMode) {
 		info, err := os.Lstat(path)
@@ -234,6 +242,7 @@ func (i *inspection) files() {
 			open[path] = want
 		}
 	}
+
 	look(i.l.File, 0o600)
 	look(i.l.DataDir, 0o700)
 	for _, e := range datadir.Data() {
@@ -241,10 +250,12 @@ func (i *inspection) files() {
 			look(e.Name.In(i.l.DataDir), e.Mode)
 		}
 	}
+
 	var names []string
 	for p := range open {
 		names = append(names, p)
 	}
+
 	slices.Sort(names)
 	i.check(len(open) > 0, "other users of this machine cannot read nanobot's files", Check{
 		ID: "files.modes", Severity: High, Detail: "other users of this machine can read " + strings.Join(names, ", "),
@@ -258,11 +269,13 @@ func (i *inspection) secretsAt(env []string) {
 	for name, s := range i.l.Secrets() {
 		_ = r.Add(name, s) // the reason is in Skipped
 	}
+
 	r.AddEnv(env)
 	var weak []string
 	for name := range r.Skipped() {
 		weak = append(weak, name)
 	}
+
 	slices.Sort(weak)
 	i.check(len(weak) > 0, "every credential is recognised in texts and removed", Check{
 		ID: "secrets.weak", Severity: Low, Detail: "too short or ordinary to be recognised in texts: " + strings.Join(weak, ", "),
@@ -283,6 +296,7 @@ func (i *inspection) network() {
 			worst = Medium
 		}
 	}
+
 	i.check(worst != "", "web tools cannot reach private networks", Check{
 		ID: "web.private", Severity: worst, Detail: "web tools can reach " + strings.Join(nets, ", "),
 		Fix: "list single addresses in tools.ssrfWhitelist",
@@ -302,6 +316,7 @@ func (i *inspection) network() {
 			hosts = append(hosts, set.Host)
 		}
 	}
+
 	open := slices.ContainsFunc(hosts, func(h string) bool { return !httpsafe.LoopbackHost(h) })
 	i.check(open && c.Gateway.WebUI.Enabled != nil && *c.Gateway.WebUI.Enabled, "only this machine can reach the web interface", Check{
 		ID: "webui.reach", Severity: Medium, Detail: "other machines can reach the web interface; without TLS, others on the way can read what a device sends and act as that device",
@@ -333,6 +348,7 @@ func (i *inspection) people() {
 			open = append(open, name)
 		}
 	}
+
 	slices.Sort(open)
 	i.check(len(open) > 0, "only people on a list may talk to the agent", Check{
 		ID: "channels.open", Severity: High, Detail: "all people may use the agent over " + strings.Join(open, ", "),
@@ -357,6 +373,7 @@ func Exposed(l *config.Loaded) []string {
 	case t.Exec.Enable && p.Network == sandbox.NetHost:
 		out = append(out, "commands can send data to any public host; tools.exec.network proxy asks first, none disables it")
 	}
+
 	if info, err := os.Stat(l.File); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		out = append(out, "other users of this machine can read "+l.File+"; close it with: chmod 600")
 	}

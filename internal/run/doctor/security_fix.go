@@ -16,6 +16,7 @@ func (r SecurityReport) Fix(ctx context.Context, o config.Options) ([]string, er
 	if err != nil {
 		return nil, err
 	}
+
 	fixable := slices.DeleteFunc(r.Findings(), func(c Check) bool { return !c.Fixable() })
 	err = config.Edit(path, nil, func(f *config.File) error {
 		for _, check := range fixable {
@@ -38,12 +39,15 @@ func (r SecurityReport) Fix(ctx context.Context, o config.Options) ([]string, er
 				return done, fmt.Errorf("%s: %w", check.ID, err)
 			}
 		}
+
 		if check.Do != nil {
 			if err := check.Do(ctx); err != nil {
 				return done, fmt.Errorf("%s: %w", check.ID, err)
 			}
 		}
+
 		done = append(done, check.ID)
 	}
+
 	return done, nil
 }

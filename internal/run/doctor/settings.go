@@ -25,22 +25,27 @@ func CheckSettings(l *config.Loaded, strict bool) error {
 	if err != nil {
 		return err
 	}
+
 	people, err := gateway.CheckPeople(l)
 	if err != nil {
 		return err
 	}
+
 	states, err := gateway.CheckChannels(l)
 	if err != nil {
 		return err
 	}
+
 	for _, s := range states {
 		if s.Enabled && s.Error != "" {
 			wrong = append(wrong, config.Problem{Path: "channels." + s.Name, Message: s.Error, Hint: "this channel stays off; see docs/how-to/channels"})
 		}
 	}
+
 	if strict && len(wrong) > 0 {
 		return &config.Error{Kind: config.InvalidSchema, File: l.File, Issues: wrong}
 	}
+
 	l.Warnings = append(append(l.Warnings, wrong...), people...)
 	return nil
 }
@@ -52,6 +57,7 @@ func settings(l *config.Loaded) ([]config.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, e := range app.MCPEntries(l) {
 		path := "tools.mcpServers." + e.Name
 		if e.Problem != nil {
@@ -61,6 +67,7 @@ func settings(l *config.Loaded) ([]config.Problem, error) {
 			wrong = append(wrong, config.Problem{Path: path + "." + w.Key, Message: w.Text})
 		}
 	}
+
 	wrong = append(wrong, providerNames(l)...)
 	slices.SortStableFunc(wrong, func(a, b config.Problem) int { return cmp.Compare(a.Path, b.Path) })
 	return wrong, nil
@@ -74,6 +81,7 @@ func providerNames(l *config.Loaded) (wrong []config.Problem) {
 		if name == "" || slices.ContainsFunc(names, same) {
 			return
 		}
+
 		hint := "use one of " + strings.Join(names, ", ")
 		if near := text.Nearest(name, names); near != "" {
 			hint = "did you mean " + near + "?"
@@ -96,10 +104,12 @@ func providerNames(l *config.Loaded) (wrong []config.Problem) {
 	for _, row := range catalog.Rows() {
 		models = append(models, row.Name)
 	}
+
 	judge("agents.defaults.provider", c.Agents.Defaults.Provider, models)
 	for i, f := range c.Agents.Defaults.FallbackModels {
 		judge(fmt.Sprintf("agents.defaults.fallbackModels.%d.provider", i), f.Provider, models)
 	}
+
 	for name, preset := range c.ModelPresets {
 		judge("modelPresets."+name+".provider", preset.Provider, models)
 	}

@@ -44,8 +44,10 @@ func (d *Diagnosis) gateway(ctx context.Context, l *config.Loaded) (running bool
 			d.say(Broken, "gateway", fmt.Sprintf("process %d is running but does not answer: %v", i.PID, err), "see: nanobot gateway logs; then: nanobot gateway stop")
 			return true
 		}
+
 		d.live(i, s)
 		return true
+
 	case crashed:
 		d.say(Doubt, "gateway", "it is not running: "+stale.Error(), "for the reason see: nanobot gateway logs; no message is lost. Start it with: nanobot gateway start")
 	case errors.Is(err, daemon.ErrNotRunning):
@@ -53,6 +55,7 @@ func (d *Diagnosis) gateway(ctx context.Context, l *config.Loaded) (running bool
 	default:
 		d.say(Doubt, "gateway", err.Error(), "")
 	}
+
 	d.port(ctx, l)
 	d.crashes(l)
 	return false
@@ -69,6 +72,7 @@ func (d *Diagnosis) live(i daemon.Instance, s control.Status) {
 	default:
 		d.say(Well, "gateway", what, "")
 	}
+
 	for _, c := range s.Channels {
 		if c.Enabled && c.Error != "" {
 			d.say(Broken, "channel."+c.Name+".live", string(c.State)+": "+c.Error, "see: nanobot channels status")
@@ -95,10 +99,12 @@ func (d *Diagnosis) crashes(l *config.Loaded) {
 	if err != nil {
 		return
 	}
+
 	var note struct{ Starts []time.Time }
 	if json.Unmarshal(data, &note) != nil || len(note.Starts) == 0 {
 		return
 	}
+
 	last := slices.MaxFunc(note.Starts, time.Time.Compare)
 	d.say(Doubt, "crash", fmt.Sprintf("the gateway that started at %s crashed (%d such starts)",
 		last.Local().Format(time.DateTime), len(note.Starts)), "for the reason see: nanobot gateway logs")
@@ -123,18 +129,22 @@ func (d *Diagnosis) rot(ctx context.Context, l *config.Loaded) {
 		d.say(Doubt, "sessions", "not all conversations can be read: "+err.Error(), "")
 		return
 	}
+
 	for _, f := range damaged {
 		d.say(Broken, "sessions", fmt.Sprintf("%s is damaged: line %d (damaged lines: %d)", f.File, f.Lines[0], len(f.Lines)),
 			"the messages are shown as damaged; check the disk, and restore the file from a backup: nanobot backup restore")
 	}
+
 	if file := journal.Damaged(l.DataDir); file != "" {
 		d.say(Doubt, "sessions", "messages on their way were damaged on the disk; what is left of them is in "+file,
 			"check the disk, send again what was not answered, and remove the file")
 	}
+
 	for _, file := range origin.Damaged(datadir.Origin.In(l.DataDir)) {
 		d.say(Doubt, "origin", "the record of which files came from outside was damaged on the disk; the damaged lines are in "+file,
 			"check the disk; if files of yours count as from outside now, review and trust them: nanobot trust . ; then remove the file")
 	}
+
 	for _, file := range undoDamage(l.DataDir) {
 		d.say(Doubt, "undo", "a log of file changes was damaged on the disk, so some turns are not undone; the damaged entries are in "+file,
 			"check the disk and remove the file; the turns concerned say so: nanobot undo --list")
@@ -160,9 +170,11 @@ func (d *Diagnosis) waiting(ctx context.Context, l *config.Loaded, ws string) {
 	if err != nil {
 		d.say(Doubt, "sessions.import", "not all conversations in the workspace can be read: "+err.Error(), "correct or remove those files")
 	}
+
 	if len(found) == 0 {
 		return
 	}
+
 	list := names(found, func(u session.Unimported) string { return fmt.Sprintf("%s (%d)", text.Label(u.Key, 60), u.Messages) })
 	if first {
 		d.say(Doubt, "sessions.import", "conversations that are not imported yet: "+list, "the next start imports them, for example: nanobot sessions list")
@@ -186,6 +198,7 @@ func (d *Diagnosis) written(ctx context.Context, l *config.Loaded, w *session.Wo
 	if w.Entry.Imported[memory.KindHistory].IsZero() {
 		return // the next start imports all of it
 	}
+
 	entries, err := app.WaitingHistory(ctx, l, w)
 	if err != nil {
 		d.say(Doubt, "memory.import", err.Error(), "correct or remove the file")
@@ -203,11 +216,13 @@ func (d *Diagnosis) oldJobs(file string) {
 	if err != nil {
 		return // there are none, as usual
 	}
+
 	var table struct{ Jobs []struct{ Name string } }
 	if err := json.Unmarshal(data, &table); err != nil {
 		d.say(Doubt, "schedule.old", file+" cannot be read: "+err.Error(), "nothing uses the file; remove it")
 		return
 	}
+
 	if len(table.Jobs) > 0 {
 		d.say(Doubt, "schedule.old", "jobs in "+file+" that nothing runs: "+names(table.Jobs, func(j struct{ Name string }) string { return j.Name }),
 			"add those that you need with: nanobot cron add; then remove the file")
@@ -238,6 +253,7 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 	if own, err := app.Workspace("", l); err == nil && own == ws {
 		old = datadir.Cron.In(l.DataDir, "jobs.json")
 	}
+
 	w, seen, err := session.Find(app.State(l, nil), l.DataDir, ws)
 	switch {
 	case err != nil:
@@ -250,29 +266,35 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 				return
 			}
 		}
+
 	default:
 		d.oldJobs(old)
 		d.written(ctx, l, w)
 	}
+
 	if !seen || !exists(schedule.Place(app.State(l, nil), w.ID).Where("jobs.json")) {
 		d.say(Well, "schedule", "there are no jobs", "")
 		return
 	}
+
 	s, err := schedule.Open(app.ScheduleOptions(l, w))
 	if err != nil {
 		d.say(Broken, "schedule", err.Error(), "")
 		return
 	}
+
 	jobs, err := s.List(ctx)
 	if err != nil {
 		d.say(Broken, "schedule", err.Error(), "")
 		return
 	}
+
 	late, on := []string{}, 0
 	for _, j := range jobs {
 		if !j.Enabled {
 			continue
 		}
+
 		on++
 		if why := j.Broken(); why != "" {
 			d.say(Broken, "schedule."+j.ID, j.Name+": "+why, "correct it with: nanobot cron edit "+j.ID)
@@ -284,6 +306,7 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 			d.say(Doubt, "schedule."+j.ID, fmt.Sprintf("%s failed %d times in a row: %s", j.Name, j.State.ErrorsInRow, j.State.LastError), "see: nanobot cron history "+j.ID)
 		}
 	}
+
 	switch {
 	case len(late) > 0 && !running:
 		d.say(Doubt, "schedule", "overdue, because no gateway is running: "+strings.Join(late, ", "), "start one with: nanobot gateway start")
@@ -308,15 +331,18 @@ func (d *Diagnosis) logs(id, dir, repair string) {
 		d.say(Well, id, "there is nothing yet", "")
 		return
 	}
+
 	left := int64(checkedBytes)
 	read, bad, torn := 0, []string{}, []string{}
 	for _, file := range files {
 		if left <= 0 {
 			break
 		}
+
 		read++
 		n, whole, good := checkLines(file)
 		left -= n
+
 		switch {
 		case !good:
 			bad = append(bad, file)
@@ -324,6 +350,7 @@ func (d *Diagnosis) logs(id, dir, repair string) {
 			torn = append(torn, file)
 		}
 	}
+
 	switch {
 	case len(bad) > 0:
 		d.say(Broken, id, "invalid JSON lines in "+strings.Join(bad, ", "), "keep a copy, then remove those lines, or restore a backup")
@@ -349,6 +376,7 @@ func newest(dir, ext string, most int) []string {
 		}
 		return nil
 	})
+
 	slices.SortStableFunc(all, func(a, b *stamped) int { return b.at.Compare(a.at) })
 	var out []string
 	for _, s := range all[:min(most, len(all))] {
@@ -364,12 +392,14 @@ func checkLines(file string) (n int64, whole, good bool) {
 	if err != nil {
 		return 0, true, diskio.IsMissing(err)
 	}
+
 	defer f.Close() //nolint:errcheck // only read
 	whole, good = true, true
 	for line, err := range diskio.Lines(f, 0) {
 		if err != nil {
 			return n, whole, false
 		}
+
 		n = line.End()
 		if !line.Whole {
 			whole = false
@@ -377,5 +407,6 @@ func checkLines(file string) (n int64, whole, good bool) {
 			good = false
 		}
 	}
+
 	return n, whole, good
 }

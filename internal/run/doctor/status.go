@@ -42,10 +42,12 @@ func StatusOf(ctx context.Context, o app.Options) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+
 	ws, err := app.Workspace(o.Workspace, loaded)
 	if err != nil {
 		return Status{}, err
 	}
+
 	_, statErr := os.Stat(ws)
 	r := Status{
 		Version: o.Version, Config: loaded.File, ConfigExists: loaded.Exists, Workspace: ws, Exists: statErr == nil,
@@ -54,17 +56,20 @@ func StatusOf(ctx context.Context, o app.Options) (Status, error) {
 	for _, w := range loaded.Warnings {
 		r.Warnings = append(r.Warnings, w.String())
 	}
+
 	r.Warnings = append(r.Warnings, Exposed(loaded)...)
 	a, err := app.Inspect(ctx, o)
 	if err != nil {
 		r.Problem = err.Error()
 		return r, nil //nolint:nilerr // part of the report
 	}
+
 	info := a.ModelInfo()
 	known := func(p KeyedProvider) bool { return p.Name == info.Provider }
 	if row, ok := catalog.Lookup(info.Provider); ok && row.Local && !slices.ContainsFunc(r.Providers, known) {
 		r.Providers = append(r.Providers, KeyedProvider{Name: row.Name, Base: info.Base})
 	}
+
 	r.Model = info.Name
 	r.Provider = info.Provider
 	r.Why = info.Why
@@ -85,15 +90,18 @@ func KeyedProviders(loaded *config.Loaded, getenv func(string) string) []KeyedPr
 		if !p.APIKey.IsZero() {
 			st.Key = "configuration"
 		}
+
 		for _, e := range row.EnvKeys {
 			if st.Key == "" && getenv(e) != "" {
 				st.Key = e
 			}
 		}
+
 		if st.Key != "" || st.Base != "" {
 			out = append(out, st)
 		}
 	}
+
 	for name, p := range loaded.Config.Providers {
 		if !seen[name] && p.APIBase != "" {
 			st := KeyedProvider{Name: name, Base: p.APIBase}
@@ -103,5 +111,6 @@ func KeyedProviders(loaded *config.Loaded, getenv func(string) string) []KeyedPr
 			out = append(out, st)
 		}
 	}
+
 	return out
 }

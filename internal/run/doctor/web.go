@@ -49,9 +49,11 @@ func (c Check) finding() subject.Finding {
 	if c.Severity == Critical || c.Severity == High {
 		f.State = string(Broken)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(c.Set)) {
 		f.Changes = append(f.Changes, "set "+name+" "+c.Set[name])
 	}
+
 	if f.Changes = append(f.Changes, modeChanges(c.Mode)...); c.Do != nil {
 		f.Changes = append(f.Changes, c.Fix)
 	}
@@ -77,6 +79,7 @@ func (w Web) Fix(ctx context.Context, id string, changes []string) (bool, error)
 		done, err := r.Fix(ctx, w.Options.Config)
 		return len(done) > 0, err
 	}
+
 	d := Checkup(ctx, w.Options)
 	d.Symptoms = slices.DeleteFunc(d.Symptoms, func(s Symptom) bool { return !same(s.finding()) })
 	done, err := d.Fix()
@@ -90,10 +93,12 @@ func (w Web) Bundle(ctx context.Context) (string, error) {
 	if d.Config != nil {
 		dir = datadir.Run.In(d.Config.DataDir)
 	}
+
 	dir, err := os.MkdirTemp(dir, "bundle-")
 	if err != nil {
 		return "", err
 	}
+
 	file := filepath.Join(dir, "nanobot-doctor.zip")
 	if err := d.WriteBundle(file, d.Report(w.Options.Version, nil), w.Options.Env); err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))

@@ -52,10 +52,12 @@ func (a Accounts) Address(ctx context.Context, to bus.Route) (bus.Route, error) 
 	if to.Channel == "" {
 		return to, nil
 	}
+
 	found, err := control.To(a.Loaded).Address(ctx, to)
 	if running(err) {
 		return found, err
 	}
+
 	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
 		return to, err
@@ -83,6 +85,7 @@ func (a Accounts) Login(ctx context.Context, name string, p chat.Dialog, force b
 	if running(err) {
 		return r, err
 	}
+
 	m, err := deliver.NewManager(unconnected(a.Loaded))
 	if err != nil {
 		return r, err
@@ -90,6 +93,7 @@ func (a Accounts) Login(ctx context.Context, name string, p chat.Dialog, force b
 	if r, err = m.Login(ctx, name, p, force); err != nil {
 		return r, err
 	}
+
 	_, err = saveLogin(a.File, name, r)
 	return r, err
 }
@@ -114,33 +118,41 @@ func setLogin(f *config.File, name string, r chat.Result) (changed bool, err err
 	if patch == nil {
 		patch = map[string]any{}
 	}
+
 	there, err := f.Get("channels." + strings.ReplaceAll(name, ".", `\.`))
 	if err != nil {
 		return false, err
 	}
+
 	var was struct{ Owners []string }
 	if there != nil {
 		if err := json.Unmarshal(there, &was); err != nil {
 			return false, err
 		}
 	}
+
 	if r.Owner != "" && !slices.Contains(was.Owners, r.Owner) {
 		patch["owners"] = append(was.Owners, r.Owner)
 	}
+
 	if there != nil && len(patch) == 0 {
 		return false, nil
 	}
+
 	section, patch, err := within(f, name, patch)
 	if err != nil {
 		return false, err
 	}
+
 	if there == nil && section == name { // the login is the first that is set up
 		patch["enabled"] = true
 	}
+
 	text, err := json.Marshal(map[string]any{"channels": map[string]any{section: patch}})
 	if err != nil {
 		return false, err
 	}
+
 	names, err := f.Patch(text)
 	return len(names) > 0, err
 }
@@ -153,11 +165,13 @@ func within(f *config.File, name string, patch map[string]any) (section string, 
 	if merge == nil {
 		return name, patch, nil
 	}
+
 	if account != "" {
 		if own, err := f.Get("channels." + strings.ReplaceAll(name, ".", `\.`)); err != nil || own != nil {
 			return name, patch, err
 		}
 	}
+
 	text, err := f.Get("channels." + kind)
 	if err != nil {
 		return name, patch, err

@@ -193,6 +193,7 @@ func CheckPeople(l *config.Loaded) ([]config.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var wrong []config.Problem
 	for name, list := range m.Doubts() {
 		for _, doubt := range list {
@@ -230,8 +231,10 @@ func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
 			}
 			return ch, err
 		}
+
 		o.Drivers[kind] = driver
 	}
+
 	_, err := deliver.NewManager(o)
 	return wrong, err
 }
@@ -260,5 +263,6 @@ func ChannelName(name string) string {
 		}
 		return platform
 	}
+
 	return name
 }

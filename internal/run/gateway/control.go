@@ -22,6 +22,7 @@ func LastGood(o config.Options) *config.Loaded {
 	if err != nil {
 		return nil
 	}
+
 	o.Path = datadir.LastGood.In(filepath.Dir(path))
 	l, err := config.Load(o)
 	if err != nil || l.Config.Gateway.BootFallback != "last-good" {

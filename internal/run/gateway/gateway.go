@@ -99,10 +99,12 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	o.Config.Lenient = true
 	if o.Config.Sections == nil {
 		o.Config.Sections = Sections(o.Channels)
 	}
+
 	g := &Gateway{
 		o: o, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
 		ending: make(chan struct{}), free: diskio.FreeBytes,
@@ -125,6 +127,7 @@ func (g *Gateway) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+
 	g.state = newState(loaded, g.o.Rejected, g.o.NoChannels)
 	if g.desk, err = web.NewDesk(g.log); err != nil {
 		return err
@@ -139,11 +142,13 @@ func (g *Gateway) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+
 	g.mail = &mail{
 		queue: queue, directory: g.directory, topics: g.topics, owner: &ownerChat{state: state}, figures: g.o.Figures,
 		mailbox: Mailbox(loaded, g.o.Now, g.log), vault: guard.NewVault(keyring.Options{DataDir: loaded.DataDir, Getenv: app.Getenv(g.o.Env)}, g.secrets, g.log),
 		secrets: g.secrets, state: state, dataDir: loaded.DataDir, now: g.o.Now, log: g.log,
 	}
+
 	g.lend()
 
 	g.front = &front{state: g.state, metrics: metrics, base: api.Options{
@@ -153,6 +158,7 @@ func (g *Gateway) build(ctx context.Context) (err error) {
 	if err := g.listen(ctx, loaded); err != nil {
 		return err
 	}
+
 	g.pages = newPages(g)
 	g.asking = newAsking(g.state, kept, g.secrets.Redact, g.topics, g.log)
 	g.web = &webClients{
@@ -161,6 +167,7 @@ func (g *Gateway) build(ctx context.Context) (err error) {
 	if g.channels, err = deliver.NewManager(g.channelOptions(loaded)); err != nil {
 		return err
 	}
+
 	g.accounts = &accounts{Manager: g.channels, address: g.mail.address, send: g.Say, file: g.o.file, reload: g.Reload}
 	if err := g.desk.Add(g.subjects()...); err != nil {
 		return err
@@ -174,11 +181,13 @@ func (g *Gateway) configuration() (*config.Loaded, error) {
 	if file, err := config.Locate(g.o.file()); err == nil {
 		g.stamp = stampOf(file)
 	}
+
 	g.o.Log = withNotes(g.o.Log, func() { publish(g.directory, web.TopicLog, nil) })
 	loaded, workspace, err := app.Load(&g.o.Options)
 	if err != nil {
 		return nil, err
 	}
+
 	g.o.Loaded = nil // the next agent reads the file
 	g.log, g.secrets, g.workspace = g.o.Log, g.o.Secrets, workspace
 	return loaded, nil
@@ -195,6 +204,7 @@ func (g *Gateway) openQueue(l *config.Loaded) (*journal.Journal, error) {
 	case !g.o.Dry:
 		return nil, fmt.Errorf("another gateway already works with %s: %w", l.DataDir, locked)
 	}
+
 	g.notes = append(g.notes, fmt.Sprintf("A gateway runs with %s already (process %d).", l.DataDir, locked.PID))
 	if g.scratch, err = os.MkdirTemp("", "nanobot-dry-"); err != nil {
 		return nil, err
@@ -210,12 +220,14 @@ func (g *Gateway) lend() {
 		default: // asked for already
 		}
 	}
+
 	g.o.Deliver, g.o.Elsewhere, g.o.Notify = g.mail.deliver, g.mail.elsewhere, g.mail.notifyOwner
 	g.o.Link = app.Link{
 		Submit: g.mail.submitOwn, Notify: g.mail.post, Language: g.directory.Language, Deliverable: g.mail.reaches, Blocked: g.mail.blocked,
 		LastRoute: func(context.Context) (bus.Route, bool) { return g.mail.owner.last() },
 		Reload:    g.reloadFor, Problems: g.Problems, Changed: g.topics.soon,
 	}
+
 	g.o.Observers.Events = append(slices.Clip(g.o.Observers.Events), func(ev turn.RuntimeEvent) {
 		if ev.Kind == turn.QuestionClosed {
 			g.background.Go(func() { g.asking.record(ev) })
@@ -244,6 +256,7 @@ func (g *Gateway) firstAgent(ctx context.Context, l *config.Loaded) error {
 	if err := g.front.renew(a); err != nil {
 		return errors.Join(err, a.Close())
 	}
+
 	g.notes = append(a.Notes, g.notes...)
 	g.state.attach(&generation{app: a})
 	return nil
@@ -289,6 +302,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 			g.log.ErrorContext(ctx, "channels", "err", err)
 		}
 	})
+
 	var servers []*httpServer
 	start := func(l net.Listener, h http.Handler) {
 		s := newServer(carrying, h)
@@ -298,6 +312,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	if g.front.listener != nil {
 		start(g.front.listener, g.Handler())
 	}
+
 	use := g.state.snapshot()
 	if use.config.Config.Gateway.ControlSocket {
 		if l, err := control.Listen(use.config.DataDir); err != nil {
@@ -306,6 +321,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 			start(l, g.commands())
 		}
 	}
+
 	runSchedule := use.agent.start(carrying, g.mail)
 	g.mail.announce(ctx)
 	g.watchConfig(serving)
@@ -315,6 +331,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	if ready != nil {
 		ready()
 	}
+
 	runSchedule()
 	err := g.supervise(serving)
 	stop()

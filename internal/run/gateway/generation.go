@@ -90,6 +90,7 @@ func (s *state) current(ctx context.Context) (*app.App, error) {
 		if gen != nil {
 			return gen.app, nil
 		}
+
 		select {
 		case <-moved:
 		case <-ctx.Done():
@@ -156,12 +157,14 @@ func (g *generation) runSchedule(ctx context.Context, m *mail) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
+
 		if text := err.Error(); text != told {
 			told = text
 			g.idle.Store(&text)
 			m.log.ErrorContext(ctx, "the schedule does not run", "err", err)
 			m.notifyOwner(ctx, phrase.Later("Scheduled jobs do not run: %v.", err))
 		}
+
 		if wait.For(ctx, scheduleRetry) != nil {
 			return
 		}
@@ -193,6 +196,7 @@ func (g *generation) shutdownWithin(hurry <-chan struct{}) error {
 		return err
 	case <-hurry:
 	}
+
 	t := time.NewTimer(time.Duration(g.app.Config.Config.Gateway.ShutdownTimeoutS)*time.Second + leaveWait)
 	defer t.Stop()
 	select {

@@ -73,10 +73,12 @@ func newBackup(ctx context.Context, g *Gateway) (string, error) {
 	if err := diskio.MkdirAll(run, 0o700); err != nil {
 		return "", err
 	}
+
 	dir, err := os.MkdirTemp(run, "backup-")
 	if err != nil {
 		return "", err
 	}
+
 	file := filepath.Join(dir, "nanobot-backup-"+g.o.Now().Format("20060102-150405")+".tar.gz")
 	if _, err := backup.Create(ctx, file, backup.Options{Config: l, Workspace: g.workspace, Version: g.o.Version, Now: g.o.Now()}); err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))

@@ -33,6 +33,7 @@ func (o *ownerChat) record(in bus.Inbound) {
 	if in.Scope != "" || in.Untrusted || in.Event != "" || !in.Interactive {
 		return
 	}
+
 	r := in.Route
 	r.MessageID = ""
 	o.mu.Lock()
@@ -40,6 +41,7 @@ func (o *ownerChat) record(in bus.Inbound) {
 	changed, first := o.route != r, o.route.Channel == ""
 	o.route = r
 	o.mu.Unlock()
+
 	switch {
 	case !changed:
 	case first:
@@ -54,19 +56,23 @@ func (o *ownerChat) record(in bus.Inbound) {
 func (o *ownerChat) write() {
 	o.disk.Lock()
 	defer o.disk.Unlock()
+
 	o.mu.Lock()
 	r, done := o.route, o.route == o.written
 	o.mu.Unlock()
 	if done {
 		return
 	}
+
 	data, err := json.Marshal(r)
 	if err == nil {
 		_, err = o.state.Put(context.Background(), string(datadir.OwnerChat), append(data, '\n'), store.Any, true)
 	}
+
 	if err != nil {
 		return // the next change tries again
 	}
+
 	o.mu.Lock()
 	o.written = r
 	o.mu.Unlock()
@@ -105,6 +111,7 @@ func (m *mail) rememberRestart(ctx context.Context, route bus.Route) {
 	if route.Channel == "" {
 		return
 	}
+
 	data, err := json.Marshal(restarted{route, m.now()})
 	if err == nil {
 		_, err = m.state.Put(ctx, string(datadir.Restart), append(data, '\n'), store.Any, true)
@@ -120,11 +127,13 @@ func (m *mail) announce(ctx context.Context) {
 	if err != nil || version == store.Missing {
 		return
 	}
+
 	_ = m.state.Remove(ctx, string(datadir.Restart)) // else it is told again
 	var r restarted
 	if json.Unmarshal(data, &r) != nil || r.Route.Channel == "" {
 		return
 	}
+
 	took := m.now().Sub(r.At).Round(100 * time.Millisecond)
 	err = m.post(ctx, bus.Outbound{Kind: bus.Message, Route: r.Route, ReplyTo: r.Route.MessageID, Text: phrase.In(m.directory.Language(r.Route.Channel), "Restarted in %s.", took), Plain: true})
 	if err != nil {

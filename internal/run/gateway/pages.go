@@ -49,6 +49,7 @@ func newPages(g *Gateway) *webPages {
 			g.background.Go(func() { g.mail.notifyOwner(ctx, s) })
 		},
 	})
+
 	p.push = newPush(g, p)
 	p.server = pages.New(pages.Options{
 		Auth: p.auth, Site: p.site, Now: g.o.Now, API: g.desk,
@@ -142,10 +143,12 @@ func (p *webPages) base() string {
 	if public := p.state.config().Config.Gateway.WebUI.PublicURL; public != "" {
 		return strings.TrimRight(public, "/") + "/"
 	}
+
 	at := p.listener()
 	if at == nil {
 		return ""
 	}
+
 	host := at.String()
 	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
@@ -158,10 +161,12 @@ func (p *webPages) Link(want control.WantedLink) (control.Link, error) {
 	if !servesPages(p.state.config(), p.listener()) {
 		return control.Link{}, errPagesOff
 	}
+
 	out := control.Link{Base: p.base()}
 	if want.Base != "" {
 		out.Base = strings.TrimRight(want.Base, "/") + "/"
 	}
+
 	if want.Code {
 		out.Code = p.auth.Code()
 	} else {

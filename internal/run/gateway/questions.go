@@ -47,6 +47,7 @@ func (q *asking) record(ev turn.RuntimeEvent) {
 	if o.Option == "" && !o.Expired || temporary(ev.Route) {
 		return // its turn ended, or its chat is kept nowhere
 	}
+
 	a := subject.Answered{
 		Key: ev.SessionKey, Channel: ev.Route.Channel, What: q.redact(ev.Question.Text), Option: o.Option, Remark: q.redact(o.Remark), Expired: o.Expired, At: ev.At,
 	}

@@ -28,6 +28,7 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+
 	select {
 	case err := <-answer:
 		return err
@@ -60,12 +61,15 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 		g.reject(ctx, err)
 		return err
 	}
+
 	for name, s := range fresh.Secrets() {
 		_ = g.secrets.Add(name, s) // as at the start
 	}
+
 	model := g.web.usualModel()
 	change := changeOf(fresh.Changed(g.state.config()))
 	g.log.InfoContext(ctx, "configuration read again", "agent", change.agent, "channels", change.channels, "restart", change.restart)
+
 	if change.agent || change.schedule {
 		if err := g.replace(ctx); err != nil {
 			if ctx.Err() == nil {
@@ -74,6 +78,7 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 			return err
 		}
 	}
+
 	g.state.use(fresh, "")
 	g.web.publishModel(model)
 	if change.channels {
@@ -81,9 +86,11 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 			g.log.WarnContext(ctx, "channel", "err", err)
 		}
 	}
+
 	if change.restart {
 		g.log.WarnContext(ctx, "some of these settings are used after a restart: where and how the gateway listens and logs, and what all channels have in common")
 	}
+
 	g.reportDisabled(ctx, fresh)
 	saveGood(ctx, fresh, g.log)
 	for _, topic := range []string{web.TopicSettings, web.TopicChannels, web.TopicMCP, web.TopicBudget} {
@@ -140,6 +147,7 @@ func changeOf(names []string) changes {
 			c.agent = true
 		}
 	}
+
 	return c
 }
 
@@ -151,11 +159,13 @@ func (g *Gateway) replace(ctx context.Context) error {
 	if _, err := app.Inspect(ctx, g.o.Options); err != nil {
 		return err
 	}
+
 	if old := g.state.detach(); old != nil {
 		if err := old.shutdownWithin(ctx.Done()); err != nil {
 			g.log.WarnContext(ctx, "cannot close the agent", "err", err)
 		}
 	}
+
 	if ctx.Err() != nil { // the end of the gateway; what is in the queue is for the next one
 		return context.Cause(ctx)
 	}
@@ -176,6 +186,7 @@ func (g *Gateway) swapAgent(ctx context.Context) error {
 			return again
 		}
 	}
+
 	g.mail.Redeliver()
 	g.activate(&generation{app: a})
 	return err
@@ -188,6 +199,7 @@ func (g *Gateway) rebuildAgent(ctx context.Context) {
 		g.log.ErrorContext(ctx, "there is no agent; messages wait", "err", err)
 		return
 	}
+
 	g.log.InfoContext(ctx, "there is an agent again")
 	if err == nil {
 		g.state.use(nil, "")
@@ -212,6 +224,7 @@ func saveGood(ctx context.Context, l *config.Loaded, log *slog.Logger) {
 	if l.Config.Gateway.BootFallback != "last-good" || !l.Exists || len(l.Disabled) > 0 || filepath.Base(l.File) == string(datadir.LastGood) {
 		return
 	}
+
 	data, err := os.ReadFile(l.File)
 	if err == nil {
 		err = store.Update(ctx, app.State(l, log), string(datadir.LastGood), func([]byte) ([]byte, error) { return data, nil })

@@ -11,6 +11,7 @@ func (g *Gateway) carryOut() {
 	defer end.Stop()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
+
 	for {
 		if !g.channels.Delivering(g.mail.Status().Outbound) {
 			return
@@ -31,10 +32,12 @@ const carryWait = 3 * time.Second
 func (g *Gateway) DropCaches() {
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
+
 	gen := g.state.inUse.agent
 	if gen == nil {
 		return // one takes over from another, with nothing in memory
 	}
+
 	gen.app.Agent.DropCaches()
 	if err := gen.app.Sessions.DropCaches(); err != nil {
 		g.log.Warn("unload conversations", "err", err)

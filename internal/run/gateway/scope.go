@@ -30,6 +30,7 @@ func (w *webClients) setModel(ctx context.Context, chat bus.Route, model, preset
 	if err != nil {
 		return "", err
 	}
+
 	switch {
 	case model != "":
 		preset = turn.ModelChoice + model
@@ -38,14 +39,17 @@ func (w *webClients) setModel(ctx context.Context, chat bus.Route, model, preset
 	case preset != "" && !slices.Contains(a.Models().Presets(), preset):
 		return "", fmt.Errorf("there is no preset %q", preset)
 	}
+
 	rt, err := a.Models().Runtime(ctx, preset)
 	if err != nil {
 		return "", err
 	}
+
 	value := any(preset)
 	if preset == "" {
 		value = nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, modelWait)
 	defer cancel()
 	return rt.Display, a.Sessions.Annotate(ctx, a.Agent.KeyOf(bus.Inbound{Route: chat}), func(s *session.Session) error { return s.SetMeta(owntool.PresetKey, value) })

@@ -48,6 +48,7 @@ func (f *front) listen(ctx context.Context, addr string, cfg config.Gateway) (er
 	case "":
 		addr = net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))
 	}
+
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false) // clients come one way, and asking the kernel for more takes time
 	for pause := time.Millisecond; ; pause *= 2 {
@@ -57,6 +58,7 @@ func (f *front) listen(ctx context.Context, addr string, cfg config.Gateway) (er
 			break
 		}
 	}
+
 	switch {
 	case err == nil:
 		return nil
@@ -65,6 +67,7 @@ func (f *front) listen(ctx context.Context, addr string, cfg config.Gateway) (er
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("listen on %s: %w; only the administrator may use a port below 1024: set gateway.port to a higher one", addr, err)
 	}
+
 	return fmt.Errorf("listen on %s: %w; set gateway.host and gateway.port to an address of this machine", addr, err)
 }
 
@@ -82,6 +85,7 @@ func (f *front) renew(a *app.App) error {
 	if err != nil {
 		return err
 	}
+
 	o.Health, o.Media.Transcribe, o.Log, o.Now = f.base.Health, f.base.Media.Transcribe, f.base.Log, f.base.Now
 	switch {
 	case !a.Config.Config.Gateway.API: // the owner does not want it
@@ -92,10 +96,12 @@ func (f *front) renew(a *app.App) error {
 	default:
 		f.base.Log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")
 	}
+
 	fresh, err := api.New(o)
 	if err != nil {
 		return err
 	}
+
 	h := fresh.Handler()
 	f.answers.Store(&h)
 	return nil
@@ -203,6 +209,7 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 			g.log.WarnContext(ctx, "cannot notify the service manager", "err", err)
 		}
 	}
+
 	tell("READY=1\nSTATUS=serving")
 	g.background.Go(func() {
 		good := time.NewTimer(goodStart)
@@ -213,6 +220,7 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 			defer t.Stop()
 			tick = t.C
 		}
+
 		for {
 			select {
 			case <-good.C:
@@ -220,12 +228,14 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 					g.log.WarnContext(ctx, "cannot count the starts", "err", err)
 				}
 				g.letChannelsIn(ctx)
+
 			case <-tick:
 				if s := g.Status(); alive(&s) {
 					tell("WATCHDOG=1")
 				} else {
 					g.log.ErrorContext(ctx, "the gateway is not well", "problems", s.Problems)
 				}
+
 			case <-ctx.Done():
 				return
 			case <-g.ending:
@@ -252,15 +262,18 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 	if !l.Config.Gateway.Reload.Enabled {
 		return
 	}
+
 	changed := make(chan struct{}, 1)
 	file := l.File
 	if path, err := config.Locate(g.o.file()); err == nil {
 		file = path // we may have started with a copy
 	}
+
 	dirs := []string{l.DataDir}
 	if at, err := filepath.EvalSymlinks(file); err == nil && !slices.Contains(dirs, filepath.Dir(at)) {
 		dirs = append(dirs, filepath.Dir(at)) // people keep the file elsewhere and link to it
 	}
+
 	g.background.Go(func() {
 		err := diskio.Watch(ctx, dirs, func() {
 			select {
@@ -272,6 +285,7 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 			g.log.WarnContext(ctx, "changes of the configuration are not noticed; use: nanobot gateway reload", "err", err)
 		}
 	})
+
 	g.background.Go(func() {
 		stamp := g.stamp // what changed since the start counts
 		for {
@@ -280,9 +294,11 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
+
 			if wait.For(ctx, time.Duration(l.Config.Gateway.Reload.DebounceMS)*time.Millisecond) != nil {
 				return
 			}
+
 			switch now := stampOf(file); now {
 			case stamp:
 			case "": // many programs empty a file, or move it away, before they write it

@@ -29,6 +29,7 @@ func ServiceUnit(m daemon.Manager, f UnitOptions) (daemon.Service, *config.Loade
 	u := daemon.Service{Name: m.Label(), About: "nanobot gateway", System: m.System}
 	o := f.Config
 	o.Lenient = true
+
 	if m.System {
 		owner, err := daemon.ServiceOwner(cmp.Or(f.User, getenv("SUDO_USER")))
 		if err != nil {
@@ -36,14 +37,17 @@ func ServiceUnit(m daemon.Manager, f UnitOptions) (daemon.Service, *config.Loade
 		}
 		u.User, m.Home, o.Home = owner.Username, owner.HomeDir, owner.HomeDir
 	}
+
 	l, err := config.Load(o)
 	if err != nil {
 		return u, nil, err
 	}
+
 	exe, err := os.Executable()
 	if err != nil {
 		return u, nil, err
 	}
+
 	u.Command = []string{exe, "gateway", "--launch-mode", "service"}
 	ws := l.Workspace()
 	// The variables of this shell that lead to the configuration are not there.
@@ -51,6 +55,7 @@ func ServiceUnit(m daemon.Manager, f UnitOptions) (daemon.Service, *config.Loade
 	if f.Config.Path != "" || getenv("NANOBOT_CONFIG") != "" || home != "" {
 		u.Command = append(u.Command, "-c", l.File)
 	}
+
 	if home != "" {
 		file, err := config.Locate(config.Options{Home: o.Home, Env: []string{"NANOBOT_HOME=" + home}})
 		if err != nil {
@@ -58,18 +63,21 @@ func ServiceUnit(m daemon.Manager, f UnitOptions) (daemon.Service, *config.Loade
 		}
 		u.Env = append(u.Env, "NANOBOT_HOME="+filepath.Dir(file))
 	}
+
 	if f.Workspace != "" {
 		if ws, err = app.Workspace(f.Workspace, l); err != nil {
 			return u, nil, err
 		}
 		u.Command = append(u.Command, "-w", ws)
 	}
+
 	if f.Port >= 0 {
 		u.Command = append(u.Command, "--port", strconv.Itoa(f.Port))
 	}
 	if f.Host != "" {
 		u.Command = append(u.Command, "--host", f.Host)
 	}
+
 	u.Folder, u.Write = m.Home, []string{l.DataDir, ws}
 	// Programs the agent and MCP servers need are found as in this shell.
 	if p := getenv("PATH"); p != "" && !m.System {

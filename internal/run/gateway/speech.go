@@ -24,10 +24,12 @@ func (w *webClients) transcribe(ctx context.Context, path string, length time.Du
 	if !loaded.Config.Transcription.Enabled {
 		return "", "disabled"
 	}
+
 	a, err := w.state.current(ctx)
 	if err != nil {
 		return "", "failed"
 	}
+
 	said, err = a.Models().Transcribe(ctx, loaded, app.Getenv(w.app.Env), provider.Recording{Path: path, Length: length})
 	if err != nil {
 		w.log.WarnContext(ctx, "a voice message was not transcribed", "err", err)
@@ -36,5 +38,6 @@ func (w *webClients) transcribe(ctx context.Context, path string, length time.Du
 		}
 		return "", "failed"
 	}
+
 	return said, ""
 }

@@ -32,6 +32,7 @@ func (g *Gateway) Status() control.Status {
 			s.Page = g.pages.base()
 		}
 	}
+
 	unready := func(why string) { s.Ready, s.Problems = false, append(s.Problems, why) }
 	if use.agent == nil {
 		unready("the agent takes over a new configuration")
@@ -39,15 +40,18 @@ func (g *Gateway) Status() control.Status {
 		s.Model = use.agent.app.ModelInfo().Name
 		s.Agent = use.agent.app.Agent.Pulse(stuckAfter)
 	}
+
 	for _, key := range s.Agent.Stuck {
 		unready("conversation " + key + " has not moved for " + stuckAfter.String())
 	}
+
 	if len(s.Agent.Stuck) > 0 {
 		s.Wrong.Agent = fmt.Sprintf("has not moved for %s: %s", stuckAfter, s.Agent.Stuck)
 	}
 	if s.Queue.Err != nil {
 		unready("messages cannot be kept: " + s.Queue.Err.Error())
 	}
+
 	if use.agent != nil {
 		at, why := use.agent.app.Schedule.LastCheck(), use.agent.idle.Load()
 		switch {
@@ -59,6 +63,7 @@ func (g *Gateway) Status() control.Status {
 			unready(s.Wrong.Schedule)
 		}
 	}
+
 	if s.Wrong.Model = g.o.Figures.Unreachable(); s.Wrong.Model != "" {
 		s.Problems = append(s.Problems, s.Wrong.Model)
 	}
@@ -69,11 +74,13 @@ func (g *Gateway) Status() control.Status {
 	if s.Wrong.Config = use.rejected; use.rejected != "" {
 		s.Problems = append(s.Problems, "the newest configuration is not used: "+use.rejected)
 	}
+
 	for _, name := range use.config.Changed(g.state.booted) {
 		if changeOf([]string{name}).restart {
 			s.Later = append(s.Later, name)
 		}
 	}
+
 	for _, p := range use.config.Disabled {
 		s.Problems = append(s.Problems, "left out: "+p.String())
 	}
@@ -97,10 +104,12 @@ func (g *Gateway) Jobs(ctx context.Context) int {
 	if err != nil {
 		return 0
 	}
+
 	list, err := a.Schedule.List(ctx)
 	if err != nil {
 		return 0 // the log and cron list say why
 	}
+
 	n := 0
 	for i := range list {
 		if list[i].Enabled && !list[i].Protected() {

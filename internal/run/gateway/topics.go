@@ -41,6 +41,7 @@ func (p *publisher) submit(in *bus.Inbound, take func() error) error {
 		a = &arrival{}
 		p.coming[in.Route] = a
 	}
+
 	a.submissions++
 	p.mu.Unlock()
 
@@ -68,6 +69,7 @@ func (p *publisher) release(r bus.Route, a *arrival) bool {
 		p.mu.Unlock()
 		return false
 	}
+
 	held := a.held
 	a.held = nil
 	p.mu.Unlock()
@@ -114,11 +116,13 @@ func (p *publisher) submitted(in *bus.Inbound) {
 	if in.Stateless {
 		return
 	}
+
 	p.Publish(web.TopicSessions, nil)
 	if in.Event != "" {
 		p.Publish(web.TopicAutomations, nil)
 		return
 	}
+
 	if c := p.elsewhere(in.Route); c != nil {
 		c.Heard(p.keyOf(*in), in)
 	}
@@ -142,6 +146,7 @@ func (p *publisher) publishOutbound(out *bus.Outbound) {
 	if out.Kind == bus.Ask || out.Kind == bus.Gone {
 		p.Publish(web.TopicQuestions, nil)
 	}
+
 	key := cmp.Or(out.Session, p.keyOf(bus.Inbound{Route: out.Route}))
 	if c := p.elsewhere(out.Route); c != nil {
 		heard := *out

@@ -79,10 +79,12 @@ func (w *webClients) chatState(ctx context.Context, route bus.Route) (s socket.C
 	if err != nil {
 		return s
 	}
+
 	key := a.Agent.KeyOf(bus.Inbound{Route: route})
 	if key != route.SessionKey() {
 		s.Kept = key
 	}
+
 	meta, err := a.Sessions.Metadata(ctx, key)
 	if err != nil {
 		if !errors.Is(err, session.ErrNotFound) {
@@ -90,6 +92,7 @@ func (w *webClients) chatState(ctx context.Context, route bus.Route) (s socket.C
 		}
 		return s
 	}
+
 	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), turn.ScopeOf(meta)
 	_ = json.Unmarshal(meta[session.TitleKey], &s.Title) // one that is not a text is none
 	s.Title = a.Secrets().Redact(s.Title)
@@ -154,6 +157,7 @@ func (w *webClients) program(ctx context.Context) (*subject.Program, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	p := &subject.Program{
 		Workspace: a.Workspace,
 		DataDir:   a.Config.DataDir,

@@ -19,9 +19,11 @@ func (o Options) discovered(ctx context.Context, model string) (choice catalog.C
 				return m.ID == model || string(s.Kind)+"/"+m.ID == model
 			})
 		}
+
 		if i < 0 || i >= len(s.Models) {
 			continue
 		}
+
 		row, _ := catalog.Lookup(string(s.Kind))
 		why := "found on this machine at " + s.Base
 		return catalog.Choice{
@@ -47,6 +49,7 @@ func Survey(ctx context.Context, o Options) ([]catalog.Status, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, s := range o.servers(ctx) {
 		base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1)
 		same := func(st catalog.Status) bool { return st.Ready && (st.Base == s.Base || st.Base == base) }
@@ -57,5 +60,6 @@ func Survey(ctx context.Context, o Options) ([]catalog.Status, error) {
 			list[i].Why = "found on this machine"
 		}
 	}
+
 	return list, nil
 }

@@ -63,6 +63,7 @@ func (m *Models) chain(targets []target) (turn.Runtime, error) {
 		model, err := m.provider(t, p)
 		no := func(able *bool, known catalog.Ability) bool { return abilityOf(able, known) == catalog.Unsupported }
 		lacks := chain.Lacks{Images: no(p.Caps.Vision, t.facts.Vision), Tools: no(p.Caps.Tools, t.facts.Tools)}
+
 		if err != nil {
 			if i > 0 {
 				m.log.Warn("a fallback model cannot be used", "model", t.display, "err", err)
@@ -70,6 +71,7 @@ func (m *Models) chain(targets []target) (turn.Runtime, error) {
 			}
 			return turn.Runtime{}, fmt.Errorf("providers.%s: %w", t.choice.Name, err)
 		}
+
 		links = append(links, chain.Link{
 			// Persistent mode repeats the whole chain, or the one model there is.
 			Model: chain.Retry(chain.Within(model, lacks), chain.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
@@ -80,10 +82,12 @@ func (m *Models) chain(targets []target) (turn.Runtime, error) {
 			window = t.window
 		}
 	}
+
 	model := chain.Fallback(links, chain.FallbackOptions{Log: m.log})
 	if persistent && len(targets) > 1 {
 		model = chain.Retry(model, chain.RetryOptions{Persistent: true, Log: m.log})
 	}
+
 	t := targets[0]
 	return turn.Runtime{
 		Model: model, Name: t.choice.WireModel, Display: t.display, MaxTokens: t.maxTokens, Effort: t.effort,
@@ -118,6 +122,7 @@ func (m *Models) provider(t target, p config.Provider) (llm.Model, error) {
 	if len(p.APIKeys) < 2 || !strings.HasPrefix(t.choice.KeySource, "providers.") {
 		return m.keyed(t, p, t.choice.Key)
 	}
+
 	keys := make([]chain.Keyed, len(p.APIKeys))
 	for i, key := range p.APIKeys {
 		keys[i] = chain.Keyed{
@@ -137,6 +142,7 @@ func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 	if err != nil {
 		return nil, err
 	}
+
 	var billing ledger.Billing
 	switch {
 	case isLocal:
@@ -144,6 +150,7 @@ func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 	case t.choice.Row.Auth != "":
 		billing = ledger.Subscription
 	}
+
 	model := ledger.Meter(driver, ledger.MeterOptions{
 		Ledger:   m.ledger,
 		Prices:   m.prices,
@@ -161,6 +168,7 @@ func (m *Models) limiter(c catalog.Choice, p config.Provider, key httpsafe.Secre
 	if c.Row.Local {
 		rate.InFlight, key = 1, httpsafe.Secret{}
 	}
+
 	if rate == (chain.Rate{}) {
 		return nil
 	}
@@ -168,6 +176,7 @@ func (m *Models) limiter(c catalog.Choice, p config.Provider, key httpsafe.Secre
 	id := chain.BreakerID(c.Name, c.Base, key)
 	m.limiting.Lock()
 	defer m.limiting.Unlock()
+
 	if m.limiters == nil {
 		m.limiters = map[string]*chain.Limiter{}
 	}
@@ -183,6 +192,7 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 	if err != nil {
 		return nil, err
 	}
+
 	m.limiting.Lock()
 	m.clients = append(m.clients, client)
 	m.limiting.Unlock()
@@ -190,13 +200,16 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 	if err != nil {
 		return nil, err
 	}
+
 	if base != "" {
 		t.choice.Base = base
 	}
+
 	wires := t.choice.Wires(t.effort)
 	if len(wires) == 0 {
 		return nil, errors.New("no wire protocol fits this model")
 	}
+
 	models := make([]llm.Model, 0, len(wires))
 	first, idle := m.silence(p)
 	for _, w := range wires {
@@ -212,6 +225,7 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 		}
 		models = append(models, d)
 	}
+
 	if len(models) > 1 && wires[0] == catalog.ResponsesWire {
 		return responses.WithChat(models[0], models[1], responses.ChatOptions{Log: m.log}), nil
 	}
@@ -233,6 +247,7 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 	if p.Claude.CacheTTL == "1h" {
 		ttl = time.Hour
 	}
+
 	query := reveal(p.ExtraQuery)
 
 	switch w {
@@ -252,6 +267,7 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 			Version:      m.version,
 			Log:          m.log,
 		})
+
 	case catalog.ChatWire:
 		return openai.New(openai.Options{
 			Name:         c.Name,
@@ -269,11 +285,13 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 			IdleTimeout:  o.idle,
 			Log:          m.log,
 		})
+
 	case catalog.ResponsesWire:
 		header := ""
 		if c.Row.APIKeyHeader {
 			header, c.Row.CacheKey = "api-key", true
 		}
+
 		path := ""
 		if c.Row.Auth == "codex" {
 			path = "/codex/responses"
@@ -298,6 +316,7 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 			Version:        m.version,
 			Log:            m.log,
 		})
+
 	case catalog.BedrockWire:
 		home, _ := os.UserHomeDir() // without one there are no AWS files
 		return bedrock.New(bedrock.Options{
@@ -320,6 +339,7 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 			Log:          m.log,
 		})
 	}
+
 	return nil, errors.New("unknown wire protocol " + string(w))
 }
 
@@ -375,6 +395,7 @@ func (m *Models) silence(p config.Provider) (first, idle time.Duration) {
 		}
 		return time.Duration(general) * time.Second
 	}
+
 	all := m.loaded.Config.Agents.Defaults.Limits
 	return limit(p.FirstByteTimeoutS, all.FirstByteTimeoutS, "firstByteTimeoutS"),
 		limit(p.StreamIdleTimeoutS, all.StreamIdleTimeoutS, "streamIdleTimeoutS")

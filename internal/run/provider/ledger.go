@@ -48,6 +48,7 @@ func spendingLimits(loaded *config.Loaded) ledger.Limits {
 	for name, s := range b.PerSource {
 		lim.PerSource[name] = ledger.SourceLimits{DailyUSD: s.DailyUSD, DailyTokens: s.DailyTokens}
 	}
+
 	for _, name := range []string{"dailyUsd", "unpricedDailyTokens"} { // those with a default
 		if loaded.Exists && !loaded.IsSet(section+name) && !loaded.IsSet(section+"onExceed") {
 			lim.Usual = append(lim.Usual, name)

@@ -70,6 +70,7 @@ func States(list []catalog.Status) []State {
 			Warnings:  s.Warnings,
 		})
 	}
+
 	return out
 }
 
@@ -81,6 +82,7 @@ func ListModels(ctx context.Context, l *config.Loaded, choice catalog.Choice) ([
 		for _, path := range []string{"/v1", "/v3"} {
 			root = strings.TrimSuffix(root, path)
 		}
+
 		found := local.Discover(ctx, local.Options{
 			Timeout: 3 * time.Second, Endpoints: []local.Endpoint{{Kind: local.Kind(choice.Row.Name), URL: root}},
 		})
@@ -88,14 +90,17 @@ func ListModels(ctx context.Context, l *config.Loaded, choice catalog.Choice) ([
 			return localOffers(found[0]), nil
 		}
 	}
+
 	if choice.Row.Auth != "" && choice.Row.Models == "" {
 		return nil, fmt.Errorf("%s lists its models only after sign-in; see its own pages", choice.Row.Display)
 	}
+
 	p := l.Config.Providers[choice.Block]
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: choice.Row.Local || httpsafe.IsLocal(choice.Base)})
 	if err != nil {
 		return nil, fmt.Errorf("providers.%s: %w", choice.Name, err)
 	}
+
 	defer client.CloseIdleConnections()
 	return catalog.ListModels(ctx, choice, catalog.ListOptions{Client: client, Headers: p.ExtraHeaders, Query: reveal(p.ExtraQuery)})
 }
@@ -116,6 +121,7 @@ func Account(o Options, name string) (*signin.Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("providers.%s: %w", name, err)
 	}
+
 	home := getenv("HOME")
 	if runtime.GOOS == "windows" {
 		home = getenv("USERPROFILE")
@@ -160,22 +166,27 @@ func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(strin
 		add(choice.Name, offers)
 		return out, err
 	}
+
 	all, err := Survey(ctx, Options{Config: loaded, Getenv: getenv})
 	if err != nil {
 		return nil, err
 	}
+
 	for _, s := range all {
 		if !s.Ready || s.Row.Speech {
 			continue
 		}
+
 		offers, err := ListModels(ctx, loaded, s.Choice)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+
 		if err != nil {
 			tell(s.Name, err)
 		}
 		add(s.Name, offers)
 	}
+
 	return out, nil
 }

@@ -147,6 +147,7 @@ func (m *Models) SelectDefault(ctx context.Context) ([]string, error) {
 		m.fallback = &rt
 		return nil, nil
 	}
+
 	choice, preset, err := m.match("")
 	switch {
 	case err == nil:
@@ -154,11 +155,13 @@ func (m *Models) SelectDefault(ctx context.Context) ([]string, error) {
 		if name == "" {
 			name = choice.Name + "/" + choice.WireModel
 		}
+
 		m.info = Info{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
 		notes := choice.Warnings
 		if !m.Configured() {
 			notes = append([]string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, notes...)
 		}
+
 		for _, ferr := range []error{m.prices.Err(), m.facts.Err()} {
 			if ferr != nil {
 				notes = append(notes, ferr.Error())
@@ -168,6 +171,7 @@ func (m *Models) SelectDefault(ctx context.Context) ([]string, error) {
 	case m.Configured():
 		return nil, err
 	}
+
 	return m.discover(ctx)
 }
 
@@ -176,6 +180,7 @@ func (m *Models) Configured() bool {
 	if m.model != "" {
 		return true
 	}
+
 	d := m.loaded.Config.Agents.Defaults
 	for _, p := range m.loaded.Config.Providers {
 		if !p.APIKey.IsZero() || p.APIBase != "" || len(p.APIKeys) > 0 {
@@ -197,10 +202,12 @@ func (m *Models) discover(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		m.fallback = &rt
 		m.info = Info{Name: rt.Display, Provider: choice.Name, Why: choice.Why, Base: choice.Base}
 		return []string{fmt.Sprintf("Using %s, %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, choice.Why)}, nil
 	}
+
 	rt := m.withDefaults(turn.Runtime{Model: demo.New(demo.Options{}), Name: "demo", Display: "demo (not an AI)"})
 	m.fallback = &rt
 	m.info = Info{Name: rt.Display, Provider: "demo", Why: "no key and no model server was found", Demo: true}
@@ -212,18 +219,23 @@ func (m *Models) Runtime(ctx context.Context, preset string) (turn.Runtime, erro
 	if name, ok := strings.CutPrefix(preset, turn.ModelChoice); ok {
 		return m.chosen(ctx, name)
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if rt, ok := m.cache[preset]; ok {
 		return rt, nil
 	}
+
 	rt, err := m.open(ctx, preset)
 	if err != nil {
 		return turn.Runtime{}, err
 	}
+
 	if m.wrap != nil {
 		rt.Model = m.wrap(rt.Model)
 	}
+
 	m.cache[preset] = rt
 	return rt, nil
 }
@@ -236,8 +248,10 @@ func (m *Models) Named(ctx context.Context, name string) (turn.Runtime, error) {
 		}
 		return m.Runtime(ctx, name)
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	choice, err := m.choose(name, "auto")
 	if err != nil {
 		return turn.Runtime{}, err
@@ -251,8 +265,10 @@ func (m *Models) chosen(ctx context.Context, name string) (turn.Runtime, error) 
 	if m.fixed != nil {
 		return turn.Runtime{}, errors.New("the program that runs the agent has fixed the model")
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	choice, err := m.choose(name, "auto")
 	switch choice.Step {
 	case catalog.ByPrefix, catalog.ByTag, catalog.ByKeyword:
@@ -261,15 +277,18 @@ func (m *Models) chosen(ctx context.Context, name string) (turn.Runtime, error) 
 		if uerr != nil {
 			return turn.Runtime{}, cmp.Or(err, uerr)
 		}
+
 		prefix, _, ok := strings.Cut(name, "/")
 		if row, known := catalog.Lookup(prefix); ok && known && row.Name != used.Name && !used.Row.Gateway {
 			return turn.Runtime{}, fmt.Errorf("%s is not configured; run nanobot onboard to add its key", row.Display)
 		}
 		choice, err = m.choose(name, used.Name)
 	}
+
 	if err != nil {
 		return turn.Runtime{}, err
 	}
+
 	rt, err := m.openModel(ctx, name, choice)
 	if err == nil && m.wrap != nil {
 		rt.Model = m.wrap(rt.Model)
@@ -284,15 +303,18 @@ func (m *Models) openModel(ctx context.Context, name string, choice catalog.Choi
 	if rt, ok := m.cache[key]; ok {
 		return rt, nil
 	}
+
 	_, p, err := m.match("")
 	if err != nil {
 		return turn.Runtime{}, err
 	}
+
 	p.Model = name
 	rt, err := m.chain([]target{m.settings(choice, p, "")})
 	if err != nil {
 		return turn.Runtime{}, err
 	}
+
 	m.fitServer(ctx, &rt, choice)
 	m.cache[key] = rt
 	return rt, nil
@@ -302,15 +324,18 @@ func (m *Models) open(ctx context.Context, preset string) (turn.Runtime, error) 
 	if m.fallback != nil && preset == "" {
 		return *m.fallback, nil
 	}
+
 	choice, p, err := m.match(preset)
 	if err != nil {
 		return turn.Runtime{}, err
 	}
+
 	first := m.settings(choice, p, preset)
 	rt, err := m.chain(append([]target{first}, m.fallbacks(first, p)...))
 	if err != nil {
 		return turn.Runtime{}, err
 	}
+
 	rt.Preset = preset
 	m.fitServer(ctx, &rt, choice)
 	return rt, nil
@@ -322,12 +347,14 @@ func (m *Models) fitServer(ctx context.Context, rt *turn.Runtime, choice catalog
 	if !choice.Row.Local {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, local.DefaultTimeout)
 	defer cancel()
 	if n := m.windows.Of(ctx, choice.Base, choice.WireModel).Usable(); n > 0 && (rt.Window <= 0 || n < rt.Window) {
 		rt.Window = n
 		rt.MaxTokens = min(rt.MaxTokens, max(n/2, 1))
 	}
+
 	rt.Check = func(ctx context.Context, needed int) string {
 		ctx, cancel := context.WithTimeout(ctx, local.DefaultTimeout)
 		defer cancel()
@@ -371,12 +398,14 @@ func (m *Models) fallbacks(first target, own config.Preset) []target {
 	if len(list) == 0 {
 		list = m.loaded.Config.Agents.Defaults.FallbackModels
 	}
+
 	var out []target
 	for _, f := range list {
 		p := config.Preset{Model: f.Model, Provider: f.Provider, ReasoningEffort: f.ReasoningEffort}
 		if f.Preset != "" {
 			p = m.loaded.Config.ModelPresets[f.Preset]
 		}
+
 		d := m.loaded.Config.Agents.Defaults
 		p.MaxTokens = either(f.MaxTokens, p.MaxTokens, d.MaxTokens)
 		p.ContextWindowTokens = either(f.ContextWindowTokens, p.ContextWindowTokens, d.ContextWindowTokens)
@@ -386,10 +415,12 @@ func (m *Models) fallbacks(first target, own config.Preset) []target {
 			m.log.Warn("a fallback model cannot be used", "model", p.Model, "err", err)
 			continue
 		}
+
 		if t := m.settings(choice, p, f.Preset); t.display != first.display {
 			out = append(out, t)
 		}
 	}
+
 	return out
 }
 
@@ -399,6 +430,7 @@ func either[T comparable](set *T, values ...T) T {
 	if set != nil {
 		return *set
 	}
+
 	for _, v := range values {
 		if v != zero {
 			return v
@@ -427,6 +459,7 @@ func (m *Models) withDefaults(rt turn.Runtime) turn.Runtime {
 	if rt.Window == 0 {
 		rt.Window = d.ContextWindowTokens
 	}
+
 	rt.Block = d.ContextBlockLimit
 	if rt.Window > 0 && rt.MaxTokens > rt.Window/2 {
 		rt.MaxTokens = max(rt.Window/2, 1)
@@ -449,12 +482,14 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 	if preset == "" {
 		preset = d.ModelPreset
 	}
+
 	if preset != "" {
 		var ok bool
 		if p, ok = m.loaded.Config.ModelPresets[preset]; !ok {
 			return catalog.Choice{}, p, fmt.Errorf("there is no model preset %q", preset)
 		}
 	}
+
 	if m.model != "" {
 		p.Model, p.Provider = m.model, "auto"
 	}
@@ -462,6 +497,7 @@ func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 		// The user did not choose the shipped default model: let the key decide.
 		p.Model = ""
 	}
+
 	c, err := m.choose(p.Model, p.Provider)
 	return c, p, err
 }
@@ -479,5 +515,6 @@ func (m *Models) choose(model, provider string) (catalog.Choice, error) {
 			return m.getenv(name)
 		}
 	}
+
 	return catalog.Match(in)
 }

@@ -28,6 +28,7 @@ func Speech(loaded *config.Loaded, c SpeechChoice, getenv func(string) string) (
 	if model == "" && c.Provider == "" {
 		model = cfg.Model // it belongs to the configured provider
 	}
+
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: block.Proxy.Reveal(), Direct: httpsafe.IsLocal(block.APIBase)})
 	if err != nil {
 		return speech.Options{}, fmt.Errorf("providers.%s: %w", name, err)
@@ -52,6 +53,7 @@ func speechBlock(all map[string]config.Provider, name string) config.Provider {
 	if !ok {
 		return config.Provider{}
 	}
+
 	for _, n := range slices.Sorted(maps.Keys(all)) {
 		if c, ok := speech.Canonical(n); ok && n != "" && c == canonical {
 			return all[n]
@@ -72,15 +74,18 @@ func (m *Models) Transcribe(ctx context.Context, loaded *config.Loaded, getenv f
 	if err != nil {
 		return "", err
 	}
+
 	defer o.Client.CloseIdleConnections()
 	t, err := speech.New(o)
 	if err != nil {
 		return "", err
 	}
+
 	info, err := os.Stat(r.Path)
 	if err != nil {
 		return "", err
 	}
+
 	got, err := CountSpeech(t, o, m.ledger, m.prices).Transcribe(ctx, speech.Audio{
 		Name: filepath.Base(r.Path), Size: info.Size(), Duration: r.Length,
 		Open: func() (io.ReadCloser, error) { return os.Open(r.Path) },

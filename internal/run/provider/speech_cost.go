@@ -33,11 +33,13 @@ func CountSpeech(t speech.Transcriber, o speech.Options, l *ledger.Ledger, price
 	if name, ok := speech.Canonical(o.Provider); ok {
 		c.provider = name
 	}
+
 	c.model = cmp.Or(o.Model, speech.UsualModel(o.Provider))
 	m := ledger.MeterOptions{Ledger: l, Prices: prices, Provider: c.provider}
 	if o.Base != "" && httpsafe.IsLocal(o.Base) {
 		m.Billing = ledger.Free
 	}
+
 	c.meter = func(call llm.Model) llm.Model { return ledger.Meter(call, m) }
 	return c
 }
@@ -63,6 +65,7 @@ func (c *countedSpeech) Transcribe(ctx context.Context, a speech.Audio) (got spe
 			}}, nil)
 		}
 	})
+
 	_, merr := llm.Collect(ctx, c.meter(call), llm.Request{Model: c.model, Source: speechSource, Estimate: tokens, MaxTokens: 1})
 	if e, ok := errors.AsType[*llm.Error](merr); ok && e.Kind == llm.BudgetExceeded {
 		return speech.Text{}, e
@@ -80,6 +83,7 @@ func speechLength(a speech.Audio) time.Duration {
 	case "mp3", "mpga", "mpeg", "m4a", "mp4", "aac":
 		slow = 3000
 	}
+
 	seconds := func(rate float64) time.Duration { return time.Duration(float64(a.Size) / rate * float64(time.Second)) }
 	length := a.Duration
 	if length <= 0 {

@@ -19,6 +19,7 @@ func OpenTrial(ctx context.Context, o Options, name string) (*trial.Trial, error
 	if o.Fixed != nil {
 		return trial.New(name, o.Fixed, catalog.Choice{WireModel: name}, explain.Error), nil
 	}
+
 	loaded := o.Config
 	in := MatchInput(loaded, o.Getenv)
 	d := loaded.Config.Agents.Defaults
@@ -29,6 +30,7 @@ func OpenTrial(ctx context.Context, o Options, name string) (*trial.Trial, error
 	} else if in.Provider = d.Provider; loaded.IsSet("agents.defaults.model") || len(loaded.Config.Providers) > 0 {
 		in.Model = d.Model
 	}
+
 	choice, err := catalog.Match(in)
 	if err != nil {
 		found, _, ok := o.discovered(ctx, name)
@@ -37,6 +39,7 @@ func OpenTrial(ctx context.Context, o Options, name string) (*trial.Trial, error
 		}
 		choice = found
 	}
+
 	model, err := New(o).bare(choice)
 	if err != nil {
 		return nil, err
@@ -51,11 +54,13 @@ func RunTrial(ctx context.Context, loaded *config.Loaded, t *trial.Trial, vision
 	if vision {
 		claim.Vision = catalog.Supported
 	}
+
 	t.WarnOfWindow(claim.Window, loaded.Config.Agents.Defaults.ContextWindowTokens)
 	t.Run(ctx, claim, tell)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+
 	SuggestModels(ctx, loaded, t)
 	return nil
 }
@@ -79,12 +84,14 @@ func claims(ctx context.Context, loaded *config.Loaded, choice catalog.Choice) c
 	if choice.Name == "" {
 		return claim // a program's own
 	}
+
 	offers, _ := ListModels(ctx, loaded, choice) // many providers have no list; that says nothing about the model
 	if i := slices.IndexFunc(offers, func(o catalog.Offer) bool { return o.ID == choice.WireModel }); i >= 0 {
 		claim.Window = offers[i].Window
 		claim.Tools = cmp.Or(offers[i].Tools, claim.Tools)
 		claim.Vision = cmp.Or(offers[i].Vision, claim.Vision)
 	}
+
 	caps := loaded.Config.Providers[choice.Block].Caps
 	claim.Vision, claim.Tools = abilityOf(caps.Vision, claim.Vision), abilityOf(caps.Tools, claim.Tools)
 	return claim

@@ -81,15 +81,18 @@ func (ch *channels) judgeChannel(l *config.Loaded, name string) error {
 	if json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &section) != nil || section == nil {
 		section = map[string]json.RawMessage{}
 	}
+
 	section["enabled"] = json.RawMessage("true")
 	text, err := json.Marshal(section)
 	if err != nil {
 		return err
 	}
+
 	m, err := ch.TryChannels(l, map[string]json.RawMessage{name: text})
 	if err != nil {
 		return err
 	}
+
 	for _, s := range m.Status() {
 		if s.Error != "" {
 			return web.Refuse(http.StatusUnprocessableEntity, "channels.%s: %s", s.Name, s.Error)
@@ -123,6 +126,7 @@ func (ch *channels) switchChannel(on bool) web.Change {
 		if err := ch.known(in.Name); err != nil {
 			return nil, err
 		}
+
 		e := edit{make: func(now *config.Loaded) (any, error) {
 			if _, ok := now.Config.Channels.Each[in.Name]; !ok && !on {
 				return nil, web.Refuse(http.StatusNotFound, "channels.%s is not configured", in.Name)
@@ -143,6 +147,7 @@ func (ch *channels) validateChannel(ctx context.Context, payload json.RawMessage
 	if err != nil {
 		return nil, err
 	}
+
 	_, next, _, err := ch.prepare(e)
 	why, refused := errors.AsType[*web.Error](refuseEdit(err))
 	switch {
@@ -155,6 +160,7 @@ func (ch *channels) validateChannel(ctx context.Context, payload json.RawMessage
 	case refused && why.Status == http.StatusUnprocessableEntity:
 		return map[string]any{"valid": false, "error": why.Message}, nil
 	}
+
 	return nil, refuseEdit(err)
 }
 
@@ -173,9 +179,11 @@ func (ch *channels) channelEdit(payload json.RawMessage, always bool) (edit, err
 	if err := web.Decode(payload, &in); err != nil {
 		return edit{}, err
 	}
+
 	if always && len(in.Settings) == 0 {
 		in.Settings = json.RawMessage("{}")
 	}
+
 	if err := isObject(in.Settings, "settings"); err != nil {
 		return edit{}, err
 	}
@@ -209,6 +217,7 @@ func lockOut(l *config.Loaded, name string) error {
 	if err := json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &s); err != nil {
 		return web.Refuse(http.StatusUnprocessableEntity, "channels.%s: %v", name, err)
 	}
+
 	switch {
 	case s.AllowFrom != nil && len(s.AllowFrom) == 0:
 		return web.Refuse(http.StatusUnprocessableEntity, "channels.%s.allowFrom: no client could connect; list client ids, or \"*\" for all clients with the token", name)
@@ -240,9 +249,11 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 	for name := range ch.Drivers {
 		list[name] = featureState{Name: name, State: deliver.Stopped}
 	}
+
 	for name, c := range ch.Config().Config.Channels.Each {
 		list[name] = featureState{Name: name, Configured: true, Enabled: c.Enabled, State: deliver.Stopped}
 	}
+
 	for _, s := range ch.Channels.Status() {
 		if _, known := list[s.Name]; !known {
 			continue // the terminals of this machine: nothing can be set
@@ -260,6 +271,7 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 			Sent:       s.Sent,
 		}
 	}
+
 	out := []featureState{}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		f := list[name]
@@ -270,6 +282,7 @@ func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 		f.Logout = d.Logout != nil && f.Configured
 		out = append(out, f)
 	}
+
 	return map[string]any{"channels": out}, nil
 }
 
@@ -282,6 +295,7 @@ func (ch *channels) switchAPI(on bool) web.Change {
 		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
+
 		patch := map[string]any{"gateway": map[string]any{"api": on}}
 		if len(in.Settings) > 0 {
 			if err := isObject(in.Settings, "settings"); err != nil {
@@ -289,6 +303,7 @@ func (ch *channels) switchAPI(on bool) web.Change {
 			}
 			patch["api"] = in.Settings
 		}
+
 		done, err := ch.change(ctx, edit{make: always(patch)})
 		if err != nil {
 			return nil, err
@@ -317,6 +332,7 @@ func (ch *channels) apiService() apiState {
 	if addr != nil {
 		s.Address, s.BaseURL = addr.String(), "http://"+addr.String()+"/v1"
 	}
+
 	switch {
 	case !s.Enabled:
 		s.Reason = "it is switched off (gateway.api)"
@@ -325,6 +341,7 @@ func (ch *channels) apiService() apiState {
 	default:
 		s.Served = true
 	}
+
 	return s
 }
 
@@ -345,6 +362,7 @@ func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	people := []person{}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		for _, who := range approved[name] {
@@ -355,6 +373,7 @@ func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
 			people = append(people, person{name, who, known.Owner})
 		}
 	}
+
 	for i := range waiting {
 		waiting[i].Expires = waiting[i].Expires.UTC()
 	}
@@ -370,6 +389,7 @@ func (ch *channels) answerPairing(approve bool) web.Change {
 		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
+
 		p := ch.Channels.Book()
 		settle, what := p.Deny, phrase.Later("denied")
 		switch {
@@ -380,6 +400,7 @@ func (ch *channels) answerPairing(approve bool) web.Change {
 		case in.Owner:
 			return nil, web.Refuse(http.StatusBadRequest, "owner belongs to approve")
 		}
+
 		who, err := settle(ctx, in.Code)
 		if errors.Is(err, access.ErrNoSuchCode) {
 			return nil, web.Refuse(http.StatusNotFound, "%v", err)
@@ -390,6 +411,7 @@ func (ch *channels) answerPairing(approve bool) web.Change {
 		if err != nil {
 			return nil, err
 		}
+
 		ch.notifyPairing(ctx, who.Channel, who.Sender, what)
 		return person{who.Channel, who.Sender, in.Owner}, nil
 	}
@@ -406,6 +428,7 @@ func (ch *channels) revokePairing(ctx context.Context, payload json.RawMessage) 
 	if in.Sender == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "say who: sender_id")
 	}
+
 	from, err := ch.Channels.Book().Revoke(ctx, in.Channel, in.Sender)
 	if err != nil {
 		return nil, err
@@ -413,6 +436,7 @@ func (ch *channels) revokePairing(ctx context.Context, payload json.RawMessage) 
 	if len(from) == 0 {
 		return nil, web.Refuse(http.StatusNotFound, "%s was not let in", in.Sender)
 	}
+
 	ch.notifyPairing(ctx, strings.Join(from, ", "), in.Sender, phrase.Later("shut out"))
 	return map[string]any{"sender_id": in.Sender, "channels": from}, nil
 }

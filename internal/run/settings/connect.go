@@ -91,6 +91,7 @@ func (ch *channels) logout(ctx context.Context, payload json.RawMessage) (any, e
 	if _, ok := ch.Config().Config.Channels.Each[in.Name]; !ok {
 		return nil, web.Refuse(http.StatusConflict, "channels.%s is not configured; use settings.channel.configure first", in.Name)
 	}
+
 	ch.Log.InfoContext(ctx, "a channel is logged out from the web interface", "channel", in.Name)
 	return map[string]any{"name": in.Name}, ch.Channels.Logout(ctx, in.Name)
 }
@@ -133,6 +134,7 @@ func (ch *channels) invite(_ context.Context, payload json.RawMessage) (any, err
 	if kind, _, _ := strings.Cut(name, "."); kind != "telegram" {
 		return nil, web.Refuse(http.StatusNotImplemented, "%s has no links with a code; write to the bot and approve the code that it answers with", name)
 	}
+
 	for _, s := range ch.Channels.Status() {
 		bot, ok := strings.CutPrefix(s.Identity, "@")
 		if s.Name != name || s.State != deliver.Running || !ok {
@@ -142,6 +144,7 @@ func (ch *channels) invite(_ context.Context, payload json.RawMessage) (any, err
 		link := "https://t.me/" + url.PathEscape(bot) + "?start=" + code
 		return map[string]any{"url": link, "qr_image": picture(link), "expires": expires.UTC().Truncate(time.Second)}, nil
 	}
+
 	return nil, web.Refuse(http.StatusConflict, "%s is not connected yet; try again when it is", name)
 }
 
@@ -154,6 +157,7 @@ func (ch *channels) restart(ctx context.Context, payload json.RawMessage) (any, 
 	if kind, _, _ := strings.Cut(name, "."); kind == "websocket" {
 		return nil, web.Refuse(http.StatusConflict, "%s carries this page; restart the gateway instead", name)
 	}
+
 	for _, s := range ch.Channels.Status() {
 		if s.Name == name && s.Enabled {
 			ch.Log.InfoContext(ctx, "a channel is restarted from the web interface", "channel", name)
@@ -180,6 +184,7 @@ func (ch *channels) readSchema(_ context.Context, r *http.Request) (any, error) 
 	if err := ch.known(name); err != nil {
 		return nil, err
 	}
+
 	kind, _, _ := strings.Cut(name, ".")
 	var all struct {
 		Properties struct {
@@ -192,14 +197,17 @@ func (ch *channels) readSchema(_ context.Context, r *http.Request) (any, error) 
 	if err := json.Unmarshal(config.Schema(ch.File.Sections), &all); err != nil {
 		return nil, err
 	}
+
 	schema := all.Properties.Channels.Properties[kind]
 	if schema == nil {
 		schema = all.Properties.Channels.Rest
 	}
+
 	shown, err := shownSections(ch.Config())
 	if err != nil {
 		return nil, err
 	}
+
 	needed := []string{}
 	for _, f := range ch.Drivers[kind].Fields() {
 		needed = append(needed, f.Name)

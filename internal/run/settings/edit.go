@@ -107,14 +107,17 @@ type edited struct {
 func (ed *editor) change(ctx context.Context, e edit) (edited, error) {
 	ed.mu.Lock()
 	defer ed.mu.Unlock()
+
 	life, err := ed.life()
 	if err != nil {
 		return edited{}, err
 	}
+
 	next, changed, version, err := ed.write(ctx, e)
 	if errors.Is(err, config.ErrChanged) { // another program was faster
 		next, changed, version, err = ed.write(ctx, e)
 	}
+
 	if err != nil {
 		return edited{}, refuseEdit(err)
 	}
@@ -127,6 +130,7 @@ func (ed *editor) use(ctx, life context.Context, next *config.Loaded, changed []
 	if len(changed) == 0 {
 		return out, nil
 	}
+
 	ed.Log.InfoContext(ctx, "settings were changed in the web interface", "settings", changed)
 	ed.Notify(ctx, phrase.Later("Settings were changed in the web interface: %s.", someOf(changed, 20)))
 	for _, name := range changed {
@@ -134,12 +138,14 @@ func (ed *editor) use(ctx, life context.Context, next *config.Loaded, changed []
 			out.Overridden = append(out.Overridden, es[0].Path+": "+es[0].Source.String())
 		}
 	}
+
 	if slices.ContainsFunc(changed, ofSocket) {
 		out.Reconnect, out.Note = true, "The socket restarts with these settings; connect again, with the new token or address if you changed them."
 		ed.reloadSoon(life) // it goes on when the client is gone
 	} else if err := ed.reloadAndWait(ctx, life); err != nil {
 		return edited{}, web.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %s", ed.Secrets.Redact(err.Error()))
 	}
+
 	_, later := ed.Status()
 	out.Restart = append(out.Restart, later...)
 	return out, nil
@@ -190,6 +196,7 @@ func (ed *editor) write(ctx context.Context, e edit) (*config.Loaded, []string, 
 	if err != nil {
 		return nil, nil, "", err
 	}
+
 	if len(changed) > 0 {
 		if err := ed.tryOut(ctx, next); err != nil {
 			return nil, nil, "", err
@@ -218,32 +225,39 @@ func (ed *editor) prepare(e edit) (*config.File, *config.Loaded, []string, error
 	if err != nil {
 		return fail(err)
 	}
+
 	file, err := config.Open(path, o.Sections)
 	if err != nil {
 		return fail(web.Refuse(http.StatusConflict, "the configuration file cannot be edited: %v", err))
 	}
+
 	o.Text = file.Text()
 	now, err := config.Load(o)
 	if err != nil {
 		return fail(web.Refuse(http.StatusConflict, "the configuration file must be corrected first: %v", err))
 	}
+
 	patch, err := e.make(now)
 	if err != nil {
 		return fail(err)
 	}
+
 	text, err := json.Marshal(patch)
 	if err != nil {
 		return fail(web.Refuse(http.StatusBadRequest, "the payload does not fit: %v", err))
 	}
+
 	changed, err := file.Patch(text)
 	if err != nil {
 		return fail(err)
 	}
+
 	for _, name := range changed {
 		if e.only != nil && !slices.ContainsFunc(e.only, func(p string) bool { return name == p || strings.HasPrefix(name, p+".") }) {
 			return fail(web.Refuse(http.StatusBadRequest, "%s cannot be changed by this action", name))
 		}
 	}
+
 	o.Text = file.Text()
 	next, err := config.Load(o)
 	if err != nil {
@@ -255,6 +269,7 @@ func (ed *editor) prepare(e edit) (*config.File, *config.Loaded, []string, error
 	if e.base != "" && e.base != file.Version() && len(changed) > 0 {
 		return fail(stale(file.Version(), now, next, changed))
 	}
+
 	if e.check != nil {
 		err = e.check(next)
 	}
@@ -276,6 +291,7 @@ func refuseEdit(err error) error {
 	if _, ok := errors.AsType[*web.Error](err); ok {
 		return err
 	}
+
 	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Kind != config.IOError {
 		issues := slices.Clone(bad.Issues)
 		var lines []string
@@ -285,6 +301,7 @@ func refuseEdit(err error) error {
 		}
 		return with(web.Refuse(http.StatusUnprocessableEntity, "%s", strings.Join(lines, "\n")), "issues", issues)
 	}
+
 	_, locked := errors.AsType[*diskio.LockedError](err)
 	switch {
 	case errors.Is(err, config.ErrUnknown):

@@ -64,6 +64,7 @@ func (s *loginStep) todo() bool { return s.URL != "" || s.QR != "" || s.Code != 
 func (l *login) publish(s loginStep) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	first := !l.step.todo() && s.todo()
 	s.State = "waiting"
 	if !s.todo() { // a remark about what was told before
@@ -72,9 +73,11 @@ func (l *login) publish(s loginStep) {
 		s.Note = cmp.Or(s.Note, l.step.Note)
 		l.step = s
 	}
+
 	if first {
 		close(l.ready)
 	}
+
 	close(l.moved)
 	l.moved = make(chan struct{})
 }
@@ -104,10 +107,12 @@ func (ls *logins) begin(ctx context.Context, key string, run func(ctx context.Co
 	if err != nil {
 		return nil, err
 	}
+
 	l, err := ls.enter(ctx, life, key, run)
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, stop := context.WithTimeout(ctx, loginTold)
 	defer stop()
 	select {
@@ -124,9 +129,11 @@ func (ls *logins) begin(ctx context.Context, key string, run func(ctx context.Co
 func (ls *logins) enter(ctx, life context.Context, key string, run func(ctx context.Context, l *login) error) (*login, error) {
 	ls.starting.Lock()
 	defer ls.starting.Unlock()
+
 	if err := ls.stop(ctx, key); err != nil {
 		return nil, err
 	}
+
 	running, cancel := context.WithCancel(life)
 	l := &login{
 		cancel: cancel, pasted: make(chan string), ready: make(chan struct{}), done: make(chan struct{}),
@@ -149,12 +156,14 @@ func (ls *logins) stop(ctx context.Context, key string) error {
 	if l == nil {
 		return nil
 	}
+
 	l.cancel()
 	select {
 	case <-l.done:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+
 	ls.drop(key, l)
 	return nil
 }
@@ -191,9 +200,11 @@ func (ls *logins) proceed(ctx context.Context, key, pasted string) (any, error) 
 	if l == nil {
 		return nil, web.Refuse(http.StatusNotFound, "no login is under way; start one")
 	}
+
 	ctx, stop := context.WithTimeout(ctx, loginGiven)
 	defer stop()
 	next := l.next()
+
 	if pasted != "" {
 		select {
 		case l.pasted <- pasted:
@@ -202,6 +213,7 @@ func (ls *logins) proceed(ctx context.Context, key, pasted string) (any, error) 
 			return nil, web.Refuse(http.StatusConflict, "this login takes no address; finish it in the browser")
 		}
 	}
+
 	select {
 	case <-l.done:
 		return ls.outcome(key, l)

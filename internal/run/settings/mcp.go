@@ -70,24 +70,29 @@ func (srv *servers) readMCP(ctx context.Context, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	auth, err := app.MCPLogins(a.Config, srv.app)
 	if err != nil {
 		return nil, err
 	}
+
 	var live []mcp.Status
 	if a.Servers() != nil {
 		live = a.Servers().Status()
 	}
+
 	list := []serverState{}
 	shown, err := shownSections(a.Config)
 	if err != nil {
 		return nil, err
 	}
+
 	entries := app.MCPEntries(a.Config)
 	for i, state := range mcp.Summaries(app.MCPEntries(a.Config), auth) { // in the same order
 		if state.Transport == mcp.Stdio {
 			state.Target = entries[i].Command // an argument may be a credential
 		}
+
 		s := serverState{Summary: state, Names: []string{}, Enabled: state.State != string(mcp.Off), Settings: shown.Tools.Servers[state.Name]}
 		for _, st := range live {
 			if st.Name == s.Name {
@@ -98,8 +103,10 @@ func (srv *servers) readMCP(ctx context.Context, _ *http.Request) (any, error) {
 				s.New = st.New
 			}
 		}
+
 		list = append(list, s)
 	}
+
 	return map[string]any{"servers": list}, nil
 }
 
@@ -154,6 +161,7 @@ func (srv *servers) removeServer(ctx context.Context, payload json.RawMessage) (
 	if err != nil {
 		return nil, err
 	}
+
 	done, err := srv.changeServer(ctx, name, nil)
 	if err != nil {
 		return nil, err
@@ -161,10 +169,12 @@ func (srv *servers) removeServer(ctx context.Context, payload json.RawMessage) (
 	if len(done.Changed) == 0 {
 		return nil, web.Refuse(http.StatusConflict, "MCP server %q is not in the file; it comes from the environment", name)
 	}
+
 	auth, err := app.MCPLogins(srv.Config(), srv.app)
 	if err != nil {
 		return nil, err
 	}
+
 	found, err := auth.Logout(context.WithoutCancel(ctx), name) // the server is gone already
 	return struct {
 		edited
@@ -187,6 +197,7 @@ func (srv *servers) setServer(ctx context.Context, payload json.RawMessage) (any
 	if err := serverName(in.Name); err != nil {
 		return nil, err
 	}
+
 	warnings := []string{}
 	done, err := srv.change(ctx, edit{
 		make: func(now *config.Loaded) (any, error) {
@@ -201,6 +212,7 @@ func (srv *servers) setServer(ctx context.Context, payload json.RawMessage) (any
 			if err != nil {
 				return web.Refuse(http.StatusUnprocessableEntity, "tools.mcpServers.%s: %v", in.Name, err)
 			}
+
 			warnings = warnings[:0]
 			for _, w := range found {
 				if strings.HasPrefix(w.Text, "not known") {
@@ -231,12 +243,14 @@ func replacing(old, fresh json.RawMessage) any {
 	if json.Unmarshal(fresh, &is) != nil || is == nil {
 		return fresh
 	}
+
 	out := make(map[string]any, len(is))
 	if json.Unmarshal(old, &was) == nil {
 		for name := range was {
 			out[name] = nil
 		}
 	}
+
 	for name, v := range is {
 		out[name] = replacing(was[name], v)
 	}
@@ -271,11 +285,13 @@ func (srv *servers) importLink(ctx context.Context, payload json.RawMessage) (an
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	bad := web.Refuse(http.StatusBadRequest, "link must be an address with name and config, such as cursor://anysphere.cursor-deeplink/mcp/install?name=NAME&config=...")
 	u, err := url.Parse(strings.TrimSpace(in.Link))
 	if err != nil {
 		return nil, bad
 	}
+
 	text := strings.NewReplacer("-", "+", "_", "/", " ", "+", "=", "").Replace(u.Query().Get("config"))
 	raw, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil || u.Query().Get("name") == "" || !json.Valid(raw) {
@@ -290,11 +306,13 @@ func splitCommand(raw json.RawMessage) json.RawMessage {
 	if json.Unmarshal(raw, &m) != nil {
 		return raw
 	}
+
 	command, _ := m["command"].(string)
 	words := strings.Fields(command)
 	if m["args"] != nil || len(words) < 2 {
 		return raw
 	}
+
 	m["command"], m["args"] = words[0], words[1:]
 	if b, err := json.Marshal(m); err == nil {
 		return b
@@ -307,6 +325,7 @@ func (srv *servers) importParsed(ctx context.Context, servers map[string]json.Ra
 	if len(servers) == 0 {
 		return nil, web.Refuse(http.StatusBadRequest, "mcpServers must be an object with servers by name")
 	}
+
 	var taken []string
 	var left []skipped
 	done, err := srv.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
@@ -323,13 +342,16 @@ func (srv *servers) importParsed(ctx context.Context, servers map[string]json.Ra
 			} else if there && !replace {
 				reason = "there is one already"
 			}
+
 			if reason != "" {
 				left = append(left, skipped{name, reason})
 				continue
 			}
+
 			taken = append(taken, name)
 			patch[name] = replacing(old.JSON(), raw)
 		}
+
 		return under(patch, "tools", "mcpServers"), nil
 	}})
 	return struct {
@@ -360,6 +382,7 @@ func (srv *servers) try(ctx context.Context, e mcp.Entry) (mcp.Trial, error) {
 		t.Hint = strings.ReplaceAll(t.Hint, t.Target, e.Command+" ...")
 		t.Target = e.Command
 	}
+
 	t.Error, t.Log = srv.Secrets.Redact(t.Error), srv.Secrets.Redact(t.Log)
 	for i := range t.Odd {
 		t.Odd[i] = srv.Secrets.Redact(t.Odd[i])
@@ -373,6 +396,7 @@ func (srv *servers) reconnectServer(ctx context.Context, payload json.RawMessage
 	if err != nil {
 		return nil, err
 	}
+
 	e, err := srv.entry(name)
 	if err != nil {
 		return nil, err
@@ -380,10 +404,12 @@ func (srv *servers) reconnectServer(ctx context.Context, payload json.RawMessage
 	if e.Disabled {
 		return nil, web.Refuse(http.StatusConflict, "MCP server %q is switched off", name)
 	}
+
 	a, err := srv.current(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	if a.Servers() != nil {
 		a.Servers().Retry(name)
 		for _, s := range a.Servers().Status() {
@@ -392,6 +418,7 @@ func (srv *servers) reconnectServer(ctx context.Context, payload json.RawMessage
 			}
 		}
 	}
+
 	return nil, noServer(name)
 }
 
@@ -408,10 +435,12 @@ func (srv *servers) serverTools(ctx context.Context, payload json.RawMessage) (a
 	if in.Tools != nil {
 		return srv.changeServer(ctx, in.Name, map[string]any{"enabledTools": append([]string{}, *in.Tools...)})
 	}
+
 	e, err := srv.entry(in.Name)
 	if err != nil {
 		return nil, err
 	}
+
 	enabled := append([]string{}, e.EnabledTools...)
 	e.EnabledTools = []string{"*"}
 	t, err := srv.try(ctx, e)

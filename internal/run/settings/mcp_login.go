@@ -24,10 +24,12 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	e, err := srv.entry(in.Name)
 	if err != nil {
 		return nil, err
 	}
+
 	switch {
 	case e.Type == mcp.Stdio:
 		return nil, web.Refuse(http.StatusConflict, "%s is a program that is started here; it takes keys in its env", in.Name)
@@ -38,6 +40,7 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 	case in.Port < 0 || in.Port > 65535:
 		return nil, web.Refuse(http.StatusBadRequest, "port must be between 0 and 65535")
 	}
+
 	auth, err := app.MCPLogins(srv.Config(), srv.app)
 	if err != nil {
 		return nil, err
@@ -63,6 +66,7 @@ func (srv *servers) useLogin(ctx context.Context, e mcp.Entry) error {
 		_, err := srv.changeServer(ctx, e.Name, map[string]any{"auth": mcp.WithLogin})
 		return err
 	}
+
 	a, err := srv.current(ctx)
 	if err == nil && a.Servers() != nil {
 		a.Servers().Retry(e.Name)
@@ -111,6 +115,7 @@ func (srv *servers) readMCPLogins(_ context.Context, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
+
 	want, list := r.URL.Query().Get("name"), []loginState{}
 	for _, e := range app.MCPEntries(l) {
 		if e.Problem != nil || e.Type == mcp.Stdio || want != "" && want != e.Name {
@@ -122,6 +127,7 @@ func (srv *servers) readMCPLogins(_ context.Context, r *http.Request) (any, erro
 		}
 		list = append(list, s)
 	}
+
 	if _, ok := l.Config.Tools.MCPServers[want]; want != "" && !ok {
 		return nil, noServer(want)
 	}
@@ -133,11 +139,13 @@ func (srv *servers) loginState(auth *mcp.OAuth, e mcp.Entry) (loginState, error)
 	if err != nil {
 		return loginState{}, err
 	}
+
 	s := loginState{Name: e.Name, LoggedIn: st.LoggedIn, Issuer: st.Issuer, Scope: st.Scope, Renews: st.Renews}
 	if !st.Expires.IsZero() {
 		at := st.Expires.UTC()
 		s.Expires = &at
 	}
+
 	if l := srv.logins.get("mcp:" + e.Name); l != nil {
 		select {
 		case <-l.done:
@@ -149,5 +157,6 @@ func (srv *servers) loginState(auth *mcp.OAuth, e mcp.Entry) (loginState, error)
 			s.Pending = &step
 		}
 	}
+
 	return s, nil
 }

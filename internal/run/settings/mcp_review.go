@@ -26,10 +26,12 @@ func (srv *servers) acceptServer(ctx context.Context, payload json.RawMessage) (
 	if in.Digest == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "digest is missing: look at the tools with settings.mcp.test first")
 	}
+
 	e, err := srv.entry(in.Name)
 	if err != nil {
 		return nil, err
 	}
+
 	t, err := app.AcceptMCP(ctx, srv.Config(), srv.app, e, in.Digest)
 	switch {
 	case err != nil:
@@ -39,6 +41,7 @@ func (srv *servers) acceptServer(ctx context.Context, payload json.RawMessage) (
 	case t.Digest != in.Digest:
 		return nil, web.Refuse(http.StatusConflict, "%s offers other tools than those that were shown; look at them again", in.Name)
 	}
+
 	srv.Log.InfoContext(ctx, "the definitions of an MCP server were accepted in the web interface", "server", in.Name, "tools", len(t.Tools))
 	srv.Notify(ctx, phrase.Later("The tools of the MCP server %s were accepted in the web interface.", in.Name))
 	a, err := srv.current(ctx)
@@ -55,10 +58,12 @@ func (srv *servers) readLog(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var live []mcp.Status
 	if a.Servers() != nil {
 		live = a.Servers().Status()
 	}
+
 	for _, s := range live {
 		if s.Name == name {
 			return map[string]any{"name": name, "log": srv.Secrets.Redact(s.Log)}, nil

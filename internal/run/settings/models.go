@@ -61,6 +61,7 @@ func (md *models) preset(verb presetVerb) web.Change {
 		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
+
 		switch {
 		case verb == presetDelete && len(in.Settings) > 0:
 			return nil, web.Refuse(http.StatusBadRequest, "to delete takes a name only")
@@ -71,6 +72,7 @@ func (md *models) preset(verb presetVerb) web.Change {
 				return nil, err
 			}
 		}
+
 		if verb == presetCreate && (!plainName(in.Name) || in.Name == "default") {
 			return nil, badName(in.Name)
 		}
@@ -189,10 +191,12 @@ func (md *models) readModels(ctx context.Context, r *http.Request) (any, error) 
 	if name == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "say which provider: ?provider=NAME")
 	}
+
 	l := md.Config()
 	if !knownProvider(l, name) {
 		return nil, web.Refuse(http.StatusNotFound, "there is no provider %q", name)
 	}
+
 	offers, choice, err := md.offers(ctx, l, name)
 	if err != nil && choice.Name == "" {
 		return nil, web.Refuse(http.StatusConflict, "%s", md.Secrets.Redact(err.Error()))

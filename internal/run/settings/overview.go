@@ -40,17 +40,20 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
+
 	l := md.Config()
 	_, text, err := md.onDisk()
 	if err != nil {
 		return nil, err
 	}
+
 	o := md.File
 	if o.Text = text; text != nil { // what the file says now, if it can be used
 		if fresh, err := config.Load(o); err == nil {
 			l = fresh
 		}
 	}
+
 	set := []settingState{}
 	for _, top := range []string{"agents", "providers", "modelPresets", "channels", "tools", "transcription", "api", "gateway"} {
 		es, err := l.Explain(top)
@@ -61,14 +64,17 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 			set = append(set, settingState{e.Path, json.RawMessage(e.Value), e.Source.Layer, e.Source.String(), e.Source.Line, e.Source.Name, e.Source.Reference, e.Doc})
 		}
 	}
+
 	surveyed, err := catalog.Survey(provider.MatchInput(l, app.Getenv(md.app.Env)))
 	if err != nil {
 		return nil, web.Refuse(http.StatusConflict, "%v", err)
 	}
+
 	providers := provider.States(surveyed)
 	for i := range providers {
 		providers[i].Base = md.Secrets.Redact(providers[i].Base) // an address may hold a password
 	}
+
 	signIns := []map[string]any{}
 	for _, name := range signin.Names() {
 		acc, err := md.account(name)
@@ -78,12 +84,14 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 		st := acc.Status()
 		signIns = append(signIns, map[string]any{"name": acc.Name(), "signed_in": st.SignedIn, "account": st.Account, "problem": st.Problem})
 	}
+
 	m := a.ModelInfo()
 	spoken := l.Config.Transcription.Enabled
 	if o, err := provider.Speech(l, provider.SpeechChoice{}, app.Getenv(md.app.Env)); err == nil {
 		_, err = speech.New(o)
 		spoken = spoken && err == nil
 	}
+
 	problems, later := md.Status()
 	return map[string]any{
 		"file": l.File, "exists": l.Exists, "base": config.Version(text), "version": md.app.Version, "config": json.RawMessage(l.Show(false)), "set": set,
@@ -154,11 +162,13 @@ func (u usage) readUsage(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	loc := a.Config.Config.Agents.Defaults.Location()
 	by, span, err := usageQuery(r)
 	if err != nil {
 		return nil, err
 	}
+
 	y, m, d := u.now().In(loc).Date()
 	since := time.Date(y, m, d-span+1, 0, 0, 0, 0, loc)
 	groups := map[string]*tokensUsed{}
@@ -176,16 +186,19 @@ func (u usage) readUsage(ctx context.Context, r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		date := e.Time.In(loc).Format(time.DateOnly)
 		day := days[date]
 		if day == nil {
 			day = &dayUsed{Date: date, Sources: map[string]*tokensUsed{}}
 			days[date] = day
 		}
+
 		day.add(&e)
 		total.add(&e)
 		count(day.Sources, &e)
 		count(sources, &e)
+
 		if name := usageGroup(&e, by, loc); name != "" {
 			if groups[name] == nil {
 				groups[name] = &tokensUsed{}
@@ -193,10 +206,12 @@ func (u usage) readUsage(ctx context.Context, r *http.Request) (any, error) {
 			groups[name].add(&e)
 		}
 	}
+
 	list := []*dayUsed{}
 	for _, date := range slices.Sorted(maps.Keys(days)) {
 		list = append(list, days[date])
 	}
+
 	out := map[string]any{"days": list, "total": total, "sources": sources, "timezone": loc.String(), "since": since.Format(time.DateOnly)}
 	if by != "" {
 		out["groups"] = groupList(groups, by == "hour")
@@ -214,6 +229,7 @@ func usageQuery(r *http.Request) (by string, days int, err error) {
 	default:
 		return by, days, web.Refuse(http.StatusBadRequest, "by can be model, provider, session, job, hour or source, not %.40q", by)
 	}
+
 	if s := r.URL.Query().Get("days"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 || n > usageDays {
@@ -221,6 +237,7 @@ func usageQuery(r *http.Request) (by string, days int, err error) {
 		}
 		days = n
 	}
+
 	return by, days, nil
 }
 
@@ -262,6 +279,7 @@ func groupList(groups map[string]*tokensUsed, byTime bool) []groupUsed {
 	for name, used := range groups {
 		out = append(out, groupUsed{name, *used})
 	}
+
 	sort.Slice(out, func(i, j int) bool {
 		a, b := &out[i], &out[j]
 		switch {

@@ -66,6 +66,7 @@ func New(o Options) []web.Subject {
 		File:       o.File, Config: o.Config, Secrets: o.Secrets, Log: o.Log, Now: o.App.Now,
 		Try: o.Try, Reload: o.Reload, Status: o.Status, Notify: o.Notify,
 	}
+
 	waiting := &logins{background: behind, secrets: o.Secrets, all: map[string]*login{}}
 
 	build := o.App

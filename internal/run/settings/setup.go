@@ -50,10 +50,12 @@ func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	_, file, err := md.onDisk()
 	if err != nil {
 		return nil, err
 	}
+
 	look, cancel := context.WithTimeout(ctx, surveyWait)
 	defer cancel()
 	l := md.Config()
@@ -61,6 +63,7 @@ func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, web.Refuse(http.StatusConflict, "%v", err)
 	}
+
 	found, known := []sourceState{}, []sourceState{}
 	seen := map[string]bool{}
 	for i := range list {
@@ -68,16 +71,19 @@ func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
 		if st.Row.Speech || st.Row.Auth != "" && !signin.Known(st.Name) {
 			continue
 		}
+
 		s := md.source(look, l, st)
 		if s.Kind != "known" && !seen[cmp.Or(s.Variable, s.Name)] { // two rows may share a key
 			seen[cmp.Or(s.Variable, s.Name)] = true
 			found = append(found, s)
 		}
+
 		s.Kind = "known"
 		s.Variable = ""
 		s.Models = nil
 		known = append(known, s)
 	}
+
 	rank := func(s sourceState) int {
 		return slices.Index([]string{"server", "variable", "file", "sign_in"}, s.Kind)
 	}
@@ -89,6 +95,7 @@ func (md *models) readSetup(ctx context.Context, _ *http.Request) (any, error) {
 		}
 		return len(usual)
 	}
+
 	slices.SortStableFunc(known, func(x, y sourceState) int { return cmp.Compare(place(x), place(y)) })
 	m, d := a.ModelInfo(), l.Config.Agents.Defaults
 	missing := []string{}
@@ -113,6 +120,7 @@ func (md *models) source(ctx context.Context, l *config.Loaded, st *catalog.Stat
 			s.Keys = u.Keys
 		}
 	}
+
 	switch {
 	case row.Auth != "":
 		if acc, err := md.account(st.Name); err == nil {
@@ -120,6 +128,7 @@ func (md *models) source(ctx context.Context, l *config.Loaded, st *catalog.Stat
 				s.Kind = "sign_in"
 			}
 		}
+
 	case !st.Ready:
 	case row.Local:
 		offers, err := provider.ListModels(ctx, l, st.Choice)
@@ -130,11 +139,13 @@ func (md *models) source(ctx context.Context, l *config.Loaded, st *catalog.Stat
 		for _, o := range offers[:min(len(offers), 50)] {
 			s.Models = append(s.Models, o.ID)
 		}
+
 	case st.KeySource == "" || strings.HasPrefix(st.KeySource, "providers."):
 		s.Kind = "file"
 	default:
 		s.Kind, s.Variable = "variable", strings.TrimPrefix(st.KeySource, "environment variable ")
 	}
+
 	return s
 }
 
@@ -172,24 +183,29 @@ func (md *models) try(ctx context.Context, payload json.RawMessage) (any, error)
 	if !knownProvider(md.Config(), in.Provider) {
 		return nil, web.Refuse(http.StatusNotFound, "there is no provider %q", in.Provider)
 	}
+
 	block := map[string]any{}
 	for name, value := range map[string]string{"apiKey": in.Key, "apiBase": in.Base} {
 		if value != "" {
 			block[name] = value
 		}
 	}
+
 	defaults := map[string]any{"provider": in.Provider, "modelPreset": nil}
 	if in.Model != "" {
 		defaults["model"] = in.Model
 	}
+
 	patch := map[string]any{"providers": map[string]any{in.Provider: block}, "agents": map[string]any{"defaults": defaults}}
 	_, next, _, err := md.prepare(edit{make: always(patch)})
 	if err != nil {
 		return nil, refuseEdit(err)
 	}
+
 	for name, s := range next.Secrets() {
 		_ = md.Secrets.Add(name, s) // errors must not show them
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, trialWait)
 	defer cancel()
 	out := tried{Status: "ok", Models: []offerState{}}
@@ -198,9 +214,11 @@ func (md *models) try(ctx context.Context, payload json.RawMessage) (any, error)
 	if err == nil || in.Model == "" {
 		out.Seconds = md.Now().Sub(start).Seconds()
 	}
+
 	out.Models = priced(next, md, choice, offers)
 	out.Default = choice.Row.DefaultModel
 	out.Truncated = len(offers) > modelsShown
+
 	if in.Model != "" { // many providers have no list; the model decides
 		start = md.Now()
 		var t *trial.Trial
@@ -210,6 +228,7 @@ func (md *models) try(ctx context.Context, payload json.RawMessage) (any, error)
 		}
 		out.Seconds = md.Now().Sub(start).Seconds()
 	}
+
 	if out.OK = err == nil; err != nil {
 		e := llm.AsError(err)
 		out.Status, out.Hint = string(e.Kind), md.without(in.Key, text.Label(e.Message, 300))
@@ -233,6 +252,7 @@ func (md *models) offers(ctx context.Context, l *config.Loaded, name string) ([]
 	if err != nil {
 		return nil, catalog.Choice{}, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
 	offers, err := provider.ListModels(ctx, l, choice)
@@ -261,8 +281,10 @@ func priced(l *config.Loaded, md *models, choice catalog.Choice, offers []catalo
 		case p.Billing != ledger.Unknown:
 			s.Billing = p.Billing
 		}
+
 		out = append(out, s)
 	}
+
 	rank := func(s offerState) int {
 		switch {
 		case s.ID == choice.Row.DefaultModel:
@@ -272,6 +294,7 @@ func priced(l *config.Loaded, md *models, choice catalog.Choice, offers []catalo
 		}
 		return 2
 	}
+
 	slices.SortStableFunc(out, func(a, b offerState) int { return cmp.Compare(rank(a), rank(b)) })
 	return out
 }

@@ -42,6 +42,7 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 	if err := checkSignIn(in.Provider); err != nil {
 		return nil, err
 	}
+
 	a, err := md.account(in.Provider)
 	if err != nil {
 		return nil, err
@@ -50,6 +51,7 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 		if note := a.Caution(); note != "" {
 			l.publish(loginStep{Note: note})
 		}
+
 		_, err := a.Login(ctx, signin.Dialog{
 			Device: in.Device, Pasted: func() <-chan string { return l.pasted },
 			Notify: func(s signin.Step) {
@@ -92,6 +94,7 @@ func (md *models) signOut(ctx context.Context, payload json.RawMessage) (any, er
 	if err := checkSignIn(in.Provider); err != nil {
 		return nil, err
 	}
+
 	a, err := md.account(in.Provider)
 	if err != nil {
 		return nil, err
@@ -99,6 +102,7 @@ func (md *models) signOut(ctx context.Context, payload json.RawMessage) (any, er
 	if err := md.logins.stop(ctx, "provider:"+a.Name()); err != nil {
 		return nil, err
 	}
+
 	removed, err := a.Logout(ctx)
 	if err == nil && len(removed) > 0 {
 		md.notifyLogin(ctx, phrase.Later("A person signed out of %s in the web interface.", a.Display()))

@@ -33,6 +33,7 @@ func (s *skills) turn(on bool) web.Change {
 		if err != nil {
 			return nil, err
 		}
+
 		a, err := s.current(ctx)
 		if err != nil {
 			return nil, err
@@ -42,6 +43,7 @@ func (s *skills) turn(on bool) web.Change {
 			if _, known := a.Skills.Load(name); !known && !slices.Contains(off, name) {
 				return nil, web.Refuse(http.StatusNotFound, "there is no skill %.100q", name)
 			}
+
 			rest := append([]string{}, slices.DeleteFunc(slices.Clone(off), func(other string) bool { return other == name })...)
 			if !on {
 				rest = append(rest, name)

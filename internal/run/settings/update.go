@@ -58,6 +58,7 @@ func (w *whole) edit(payload json.RawMessage) (edit, error) {
 	if err := isObject(in.Patch, "patch"); err != nil {
 		return edit{}, err
 	}
+
 	patch, err := config.Nest(in.Patch)
 	if err != nil {
 		return edit{}, web.Refuse(http.StatusBadRequest, "%v", err)
@@ -85,16 +86,19 @@ func (w *whole) check(ctx context.Context, payload json.RawMessage) (any, error)
 	if err != nil {
 		return nil, err
 	}
+
 	_, next, changed, err := w.prepare(e)
 	if err == nil && len(changed) > 0 {
 		err = w.tryOut(ctx, next)
 	}
+
 	restart := []string{}
 	for _, name := range changed {
 		if config.Restarts(name) {
 			restart = append(restart, name)
 		}
 	}
+
 	issues := []config.Problem{}
 	why, refused := errors.AsType[*web.Error](refuseEdit(err))
 	switch {
@@ -107,6 +111,7 @@ func (w *whole) check(ctx context.Context, payload json.RawMessage) (any, error)
 			issues = list
 		}
 	}
+
 	return map[string]any{"valid": err == nil, "changed": append([]string{}, changed...), "restart_required": restart, "issues": issues}, nil
 }
 
@@ -135,6 +140,7 @@ func stale(version string, now, next *config.Loaded, changed []string) error {
 			list = append(list, conflict{path, json.RawMessage(is), json.RawMessage(will)})
 		}
 	}
+
 	err := web.Refuse(http.StatusConflict, "the configuration file has changed since it was read; look at the difference")
 	return with(with(err, "version", version), "conflicts", list)
 }
@@ -219,10 +225,12 @@ func (w *whole) updateRaw(ctx context.Context, payload json.RawMessage) (any, er
 func (w *whole) replaceText(ctx context.Context, base string, text func(was []byte) ([]byte, error)) (edited, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	life, err := w.life()
 	if err != nil {
 		return edited{}, err
 	}
+
 	path, was, err := w.onDisk()
 	if err != nil {
 		return edited{}, err
@@ -230,16 +238,19 @@ func (w *whole) replaceText(ctx context.Context, base string, text func(was []by
 	if v := config.Version(was); base != "" && base != v {
 		return edited{}, stale(v, nil, nil, nil)
 	}
+
 	fresh, err := text(was)
 	if err != nil {
 		return edited{}, badText(err)
 	}
+
 	o := w.File
 	o.Text = fresh
 	next, err := config.Load(o)
 	if err == nil {
 		err = newlyDisabled(w.Config(), next)
 	}
+
 	if err != nil {
 		return edited{}, badText(err)
 	}
@@ -249,6 +260,7 @@ func (w *whole) replaceText(ctx context.Context, base string, text func(was []by
 	if err := w.tryOut(ctx, next); err != nil {
 		return edited{}, err
 	}
+
 	changed := next.Changed(w.Config())
 	if bytes.Equal(was, fresh) {
 		changed = nil

@@ -34,11 +34,13 @@ func (w *whole) copies() (ids []string, texts [][]byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	ids, texts = []string{"current"}, [][]byte{now}
 	names, err := config.Backups(path)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	for _, name := range names {
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -46,6 +48,7 @@ func (w *whole) copies() (ids []string, texts [][]byte, err error) {
 		}
 		ids, texts = append(ids, strings.TrimPrefix(filepath.Base(name), filepath.Base(path)+".bak-")), append(texts, b)
 	}
+
 	return ids, texts, nil
 }
 
@@ -66,24 +69,29 @@ func (w *whole) readVersions(_ context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	from, limit := 0, versionPage
 	if c := r.URL.Query().Get("cursor"); c != "" {
 		if from = slices.Index(ids, c); from < 0 {
 			return nil, web.Refuse(http.StatusBadRequest, "the cursor is not one of ours")
 		}
 	}
+
 	if n, err := strconv.Atoi(r.URL.Query().Get("limit")); err == nil && n > 0 {
 		limit = min(n, versionPage)
 	}
+
 	out, next := []versionState{}, ""
 	for i := from; i < len(ids); i++ {
 		if i == from+limit {
 			next = ids[i]
 			break
 		}
+
 		v := versionState{ID: ids[i], Bytes: len(texts[i]), Changed: []string{}}
 		is := w.load(texts[i])
 		v.Broken = is == nil
+
 		if i+1 < len(ids) { // it began when the one before ended
 			stamp, _, _ := strings.Cut(ids[i+1], "-")
 			if at, err := time.Parse("20060102T150405Z", stamp); err == nil {
@@ -93,8 +101,10 @@ func (w *whole) readVersions(_ context.Context, r *http.Request) (any, error) {
 				v.Changed = append(v.Changed, is.Changed(was)...)
 			}
 		}
+
 		out = append(out, v)
 	}
+
 	return map[string]any{"versions": out, "cursor": next}, nil
 }
 
@@ -118,6 +128,7 @@ func (w *whole) readDiff(_ context.Context, r *http.Request) (any, error) {
 	if to == "" {
 		to = "current"
 	}
+
 	var raw, shown [2]string
 	for i, id := range []string{q.Get("version"), to} {
 		b, err := w.version(id)
@@ -129,6 +140,7 @@ func (w *whole) readDiff(_ context.Context, r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
+
 	diff, added, removed := text.UnifiedDiff(q.Get("version"), to, shown[0], shown[1])
 	return map[string]any{"diff": diff, "added": added, "removed": removed, "hidden": raw[0] != raw[1] && diff == ""}, nil
 }
@@ -142,6 +154,7 @@ func (w *whole) restore(ctx context.Context, payload json.RawMessage) (any, erro
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	text, err := w.version(in.Version)
 	if err != nil {
 		return nil, err

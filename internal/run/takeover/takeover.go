@@ -54,6 +54,7 @@ func Run(ctx context.Context, o Options) error {
 	if !isDir(w.Path) {
 		return nil // it can still come
 	}
+
 	sessions := o.Sessions.Imported()
 	var jobs schedule.Imported
 	var entries int
@@ -80,10 +81,12 @@ func Run(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
+
 		elsewhere := ""
 		if o.Configured {
 			elsewhere = datadir.Cron.In(o.Config.DataDir, "jobs.json")
 		}
+
 		jobs, err = s.TakeOver(ctx, elsewhere)
 		return err
 	})
@@ -98,9 +101,11 @@ func Run(ctx context.Context, o Options) error {
 				strange = append(strange, name+": it came from outside")
 			}
 		}
+
 		if len(strange) > 0 {
 			return nil
 		}
+
 		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Store: memory.Place(o.State, w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
 		return err
 	})
@@ -128,6 +133,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		w.Notes = append(w.Notes, fmt.Sprintf("Imported from %s: %s. Files that appear in %s later are not imported automatically; see: nanobot migrate", from, what, w.Path))
 	}
+
 	if sessions.Sessions > 0 {
 		w.Notes = append(w.Notes, fmt.Sprintf("The conversations moved from %s to %s. To go back to Python nanobot, copy them to where it looks for them with: nanobot sessions restore-workspace",
 			filepath.Join(w.Path, "sessions"), datadir.Sessions.In(o.Config.DataDir)))
@@ -175,6 +181,7 @@ func Counted(sessions int, jobs schedule.Imported, entries, versions int) string
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.many))
 		}
 	}
+
 	return strings.Join(parts, ", ")
 }
 

@@ -61,12 +61,14 @@ func (a *automaton) find(data []byte) (at int, ok bool) {
 			if s = a.stepWide(s, r); s == a.matched {
 				return i, true
 			}
+
 			i += size
 			if a.full {
 				return 0, false
 			}
 			continue
 		}
+
 		n := s.next[c]
 		if n == nil {
 			if n = a.step(s, rune(c)); a.full {
@@ -74,12 +76,15 @@ func (a *automaton) find(data []byte) (at int, ok bool) {
 			}
 			s.next[c] = n
 		}
+
 		if n == a.matched {
 			return i, true
 		}
+
 		s = n
 		i++
 	}
+
 	if n := len(data); n > 0 && data[n-1] != '\n' && a.step(s, '\n') == a.matched {
 		return n, true
 	}
@@ -97,6 +102,7 @@ func (a *automaton) stepWide(s *state, r rune) *state {
 			s.wide[r] = n
 		}
 	}
+
 	return n
 }
 
@@ -110,12 +116,14 @@ func (a *automaton) step(s *state, r rune) *state {
 	for _, pc := range s.waiting {
 		found = found || a.follow(pc, flags)
 	}
+
 	switch {
 	case found:
 		return a.matched
 	case r == '\n':
 		return a.start
 	}
+
 	var waiting []uint32
 	for _, pc := range a.closed {
 		if in := &a.prog.Inst[pc]; accepts(in, r) {
@@ -131,6 +139,7 @@ func (a *automaton) follow(pc uint32, flags syntax.EmptyOp) bool {
 	if a.onPath[pc] {
 		return false
 	}
+
 	a.onPath[pc] = true
 	in := &a.prog.Inst[pc]
 	switch in.Op {
@@ -146,6 +155,7 @@ func (a *automaton) follow(pc uint32, flags syntax.EmptyOp) bool {
 	case syntax.InstFail:
 		return false
 	}
+
 	a.closed = append(a.closed, pc)
 	return false
 }
@@ -166,14 +176,17 @@ func (a *automaton) intern(waiting []uint32, before neighbour) *state {
 	for _, pc := range waiting {
 		key = binary.LittleEndian.AppendUint32(key, pc)
 	}
+
 	if s := a.states[string(key)]; s != nil {
 		return s
 	}
+
 	s := &state{waiting: waiting, before: before}
 	if len(a.states) >= maxStates {
 		a.full = true
 		return s
 	}
+
 	a.states[string(key)] = s
 	return s
 }
@@ -197,6 +210,7 @@ func emptyFlags(before, after neighbour) syntax.EmptyOp {
 	if after == lineBorder {
 		f |= syntax.EmptyEndLine | syntax.EmptyEndText
 	}
+
 	if (before == wordChar) != (after == wordChar) {
 		return f | syntax.EmptyWordBoundary
 	}

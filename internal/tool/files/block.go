@@ -28,11 +28,13 @@ func makeBlock(data []byte, l lineMatch, before, after int) block {
 		lead = bytes.LastIndexByte(data[:lead-1], '\n') + 1
 		b.first--
 	}
+
 	if lead < start {
 		for l := range strings.SplitSeq(string(data[lead:start-1]), "\n") {
 			b.text = append(b.text, cutLine(l, 0, 0))
 		}
 	}
+
 	b.text = append(b.text, cutLine(string(data[start:end]), l.from, l.to))
 	for range after {
 		if end+1 >= len(data) {
@@ -44,6 +46,7 @@ func makeBlock(data []byte, l lineMatch, before, after int) block {
 		}
 		b.text = append(b.text, cutLine(string(data[start:end]), 0, 0))
 	}
+
 	return b
 }
 
@@ -53,6 +56,7 @@ func cutLine(line string, from, to int) string {
 		s, _ := visible(line)
 		return s
 	}
+
 	shown := min(to-from, maxLineChars)
 	lo := max(0, from-(maxLineChars-shown)/2)
 	hi := min(len(line), lo+maxLineChars)
@@ -60,9 +64,11 @@ func cutLine(line string, from, to int) string {
 	for lo > 0 && !utf8.RuneStart(line[lo]) {
 		lo--
 	}
+
 	for hi < len(line) && !utf8.RuneStart(line[hi]) {
 		hi++
 	}
+
 	s, _ := visible(line[lo:hi])
 	if lo > 0 {
 		s = "…" + s
@@ -91,26 +97,32 @@ func (g *grepRun) renderBlocks() string {
 				more = true
 				break
 			}
+
 			text := bl.render(f.path)
 			if size := utf8.RuneCountInString(text) + 2; chars+size > maxResultChars && shown > 0 {
 				more, full = true, true
 			} else {
 				chars += size
 			}
+
 			if more {
 				break
 			}
+
 			if shown > 0 {
 				b.WriteString("\n\n")
 			}
+
 			b.WriteString(text)
 			shown++
 		}
+
 		g.foreign = g.foreign || shown > before && g.f.foreign(f.abs())
 		if more {
 			break
 		}
 	}
+
 	from := g.win.offset
 	switch {
 	case shown == 0:
@@ -122,6 +134,7 @@ func (g *grepRun) renderBlocks() string {
 	case from > 0:
 		fmt.Fprintf(&b, "\n\n(Matches %d-%d, the last)", from+1, from+shown)
 	}
+
 	if !more { // with more to come not everything was searched
 		b.WriteString(g.skipped())
 	}
@@ -138,5 +151,6 @@ func (bl block) render(path string) string {
 		}
 		fmt.Fprintf(&b, "\n%s %d| %s", mark, bl.first+i, text)
 	}
+
 	return b.String()
 }

@@ -101,6 +101,7 @@ func (l *latin1Reader) Read(p []byte) (int, error) {
 		}
 		n += utf8.EncodeRune(p[n:n+2], rune(b))
 	}
+
 	return n, nil
 }
 
@@ -121,6 +122,7 @@ func (u *utf16Reader) Read(p []byte) (int, error) {
 		}
 		n += utf8.EncodeRune(p[n:n+utf8.UTFMax], r)
 	}
+
 	return n, nil
 }
 
@@ -137,6 +139,7 @@ func (u *utf16Reader) rune() (rune, error) {
 		_, _ = u.r.Discard(len(b))
 		return 0, err
 	}
+
 	first := u.unit(b)
 	if utf16.IsSurrogate(first) {
 		if b, _ = u.r.Peek(4); len(b) == 4 {
@@ -147,6 +150,7 @@ func (u *utf16Reader) rune() (rune, error) {
 		}
 		first = utf8.RuneError
 	}
+
 	_, _ = u.r.Discard(2)
 	return first, nil
 }
@@ -172,6 +176,7 @@ func visible(s string) (string, bool) {
 	if !needsEscape(s) {
 		return s, false
 	}
+
 	var b strings.Builder
 	changed := false
 	prev := rune(0)
@@ -180,6 +185,7 @@ func visible(s string) (string, bool) {
 		if r == utf8.RuneError {
 			_, size = utf8.DecodeRuneInString(s[i:])
 		}
+
 		next, _ := utf8.DecodeRuneInString(s[i+size:])
 		if invisible(r) && !joins(r, prev, next) {
 			fmt.Fprintf(&b, "<U+%04X>", r)
@@ -187,8 +193,10 @@ func visible(s string) (string, bool) {
 		} else {
 			b.WriteRune(r)
 		}
+
 		prev = r
 	}
+
 	return b.String(), changed
 }
 
@@ -232,6 +240,7 @@ func unescape(s string) string {
 		if i < 0 {
 			break
 		}
+
 		end := strings.IndexByte(s[i:], '>')
 		var r rune
 		if end < 7 || end > 9 {
@@ -239,15 +248,18 @@ func unescape(s string) string {
 			s = s[i+3:]
 			continue
 		}
+
 		if _, err := fmt.Sscanf(s[i+3:i+end], "%X", &r); err != nil || !invisible(r) {
 			b.WriteString(s[:i+3])
 			s = s[i+3:]
 			continue
 		}
+
 		b.WriteString(s[:i])
 		b.WriteRune(r)
 		s = s[i+end+1:]
 	}
+
 	b.WriteString(s)
 	return b.String()
 }

@@ -25,6 +25,7 @@ func (f *family) readDocument(ctx context.Context, s source, kind document.Forma
 	if f.unchanged(s, rec, in) {
 		return tool.Textf("(%s is unchanged since this part was last read; it is above. force=true sends it again.)", s.shown), nil
 	}
+
 	o := document.Options{MaxChars: maxDocumentChars, MaxPages: 1 << 20}
 	if kind == document.PDF {
 		o = document.Options{MaxChars: in.chars, MaxPages: maxPDFPages, WholePages: true}
@@ -33,14 +34,17 @@ func (f *family) readDocument(ctx context.Context, s source, kind document.Forma
 			return tool.Fail(tool.InvalidArgs, "%v", err), nil
 		}
 	}
+
 	r, ok := s.r.(io.ReaderAt)
 	if !ok {
 		return tool.Fail(tool.Unsupported, "%s cannot be read as a document", s.shown), nil
 	}
+
 	t, err := document.Extract(ctx, s.name, r, s.info.Size(), o)
 	if err != nil {
 		return f.documentFailed(ctx, s, err)
 	}
+
 	var out string
 	if kind == document.PDF {
 		out = pdfPage(s.shown, t, in.chars)
@@ -54,6 +58,7 @@ func (f *family) readDocument(ctx context.Context, s source, kind document.Forma
 		}
 		out = officePage(s.shown, t, p, in.Offset)
 	}
+
 	f.remember(s, rec)
 	res := tool.Text(out)
 	res.Whole, res.Untrusted = true, true
@@ -65,6 +70,7 @@ func (f *family) documentFailed(ctx context.Context, s source, err error) (tool.
 	if ctx.Err() != nil {
 		return tool.Result{}, ctx.Err()
 	}
+
 	code := tool.Unsupported
 	switch {
 	case errors.Is(err, document.ErrNoSuchPage):
@@ -74,6 +80,7 @@ func (f *family) documentFailed(ctx context.Context, s source, err error) (tool.
 	case errors.Is(err, document.ErrTooSlow):
 		code = tool.TimedOut
 	}
+
 	return tool.Fail(code, "%s: %v", s.shown, err), nil
 }
 
@@ -83,11 +90,13 @@ func parsePages(s string) (from, to int, err error) {
 	if s == "" {
 		return 0, 0, nil
 	}
+
 	first, last, isRange := strings.Cut(s, "-")
 	from, err = strconv.Atoi(strings.TrimSpace(first))
 	if to = from; err == nil && isRange {
 		to, err = strconv.Atoi(strings.TrimSpace(last))
 	}
+
 	switch {
 	case err != nil || from < 1 || to < from:
 		return 0, 0, fmt.Errorf("pages must be N or N-M, counted from 1, not %q", s)
@@ -106,6 +115,7 @@ func pdfPage(shown string, t document.Text, chars int) string {
 		escaped = escaped || changed
 		b.WriteString(v + "\n")
 	}
+
 	out := b.String()
 	switch {
 	case t.Pages == 0:
@@ -113,6 +123,7 @@ func pdfPage(shown string, t document.Text, chars int) string {
 	case t.Content == "":
 		out = fmt.Sprintf("(No text on pages %d-%d of %s: they hold pictures, probably scans. To read them, turn pages into images with exec, for example pdftoppm, and view those.)\n", t.From, t.To, shown)
 	}
+
 	if t.Pages > 0 {
 		out += fmt.Sprintf("\n(Pages %d-%d of %d", t.From, t.To, t.Pages)
 		if t.Cut {
@@ -123,6 +134,7 @@ func pdfPage(shown string, t document.Text, chars int) string {
 		}
 		out += ")"
 	}
+
 	return out + remarks(t, escaped)
 }
 
@@ -139,6 +151,7 @@ func officePage(shown string, t document.Text, p page, offset int) string {
 	default:
 		out += fmt.Sprintf("\n(Lines %d-%d of %d; next: offset=%d)", offset, p.last, p.total, p.last+1)
 	}
+
 	return out + remarks(t, p.escaped)
 }
 

@@ -44,6 +44,7 @@ func (f *family) editFile(ctx context.Context, c tool.Call, in editInput) (tool.
 	if err := in.check(); err != nil {
 		return f.refused(ctx, in.Path, err)
 	}
+
 	var done edited
 	var warning string
 	w, err := f.jail.Update(ctx, in.Path, maxEditBytes, func(old []byte, info fs.FileInfo) ([]byte, error) {
@@ -53,19 +54,23 @@ func (f *family) editFile(ctx context.Context, c tool.Call, in editInput) (tool.
 		if in.OldText == in.NewText {
 			return nil, refuse(tool.InvalidArgs, "old_text and new_text are the same")
 		}
+
 		var err error
 		if warning, err = f.staleness(c, in.Path, old, info); err != nil {
 			return nil, err
 		}
+
 		done, err = in.apply(f.show(in.Path), old)
 		return done.content, err
 	})
 	if err != nil {
 		return f.refused(ctx, in.Path, err)
 	}
+
 	if w.Created {
 		done.content = []byte(in.NewText)
 	}
+
 	f.wrote(c, in.Path, w, done.content)
 	if w.Created {
 		return tool.Textf("Created %s (%s)", f.show(w.Path), byteSize(int64(len(in.NewText)))), nil
@@ -110,10 +115,12 @@ func (f *family) staleness(c tool.Call, name string, content []byte, info fs.Fil
 	if c.State == nil {
 		return "", nil
 	}
+
 	abs, err := f.jail.Path(name)
 	if err != nil {
 		return "", err
 	}
+
 	seen, ok := historyOf(c.State).get(abs)
 	now := record{info: info, hash: sha256.Sum256(content), hashed: true}
 	switch {
@@ -124,6 +131,7 @@ func (f *family) staleness(c tool.Call, name string, content []byte, info fs.Fil
 	case ok:
 		return "Warning: the file changed since it was last read; check the result.\n", nil
 	}
+
 	return "Warning: the file was not read before this edit; check the result.\n", nil
 }
 
@@ -139,6 +147,7 @@ func (e edited) message(path string) string {
 	if len(e.lines) > 1 {
 		where = fmt.Sprintf("%d places, first at line %d", len(e.lines), e.lines[0])
 	}
+
 	note := ""
 	switch e.rung {
 	case trimmedLines:
@@ -156,12 +165,14 @@ func (in editInput) apply(shown string, raw []byte) (edited, error) {
 	if !utf8.Valid(body) || bytes.IndexByte(body, 0) >= 0 {
 		return edited{}, refuse(tool.Unsupported, "%s is not UTF-8 text and cannot be edited; use exec", shown)
 	}
+
 	if in.OldText == "" {
 		if len(bytes.TrimSpace(body)) > 0 {
 			return edited{}, refuse(tool.InvalidArgs, "old_text is empty but %s is not; give the text to replace, or use write_file to replace everything", shown)
 		}
 		return edited{content: []byte(in.NewText), lines: []int{1}}, nil
 	}
+
 	content, back := unifyLines(string(body))
 	old, repl := strings.ReplaceAll(in.OldText, "\r\n", "\n"), strings.ReplaceAll(in.NewText, "\r\n", "\n")
 	found, r := findPassages(content, old)
@@ -169,13 +180,16 @@ func (in editInput) apply(shown string, raw []byte) (edited, error) {
 		old, repl = unescape(old), unescape(repl)
 		found, r = findPassages(content, old)
 	}
+
 	if found == nil {
 		return edited{}, refuse(tool.NotFound, "%s", nearMiss(shown, content, old))
 	}
+
 	chosen, err := in.choose(shown, content, found)
 	if err != nil {
 		return edited{}, err
 	}
+
 	e := edited{rung: r}
 	index := lineStarts(content)
 	var built strings.Builder
@@ -187,6 +201,7 @@ func (in editInput) apply(shown string, raw []byte) (edited, error) {
 			!strings.HasSuffix(content[m.start:m.end], "\n") && m.end < len(content) && content[m.end] == '\n' {
 			m.end++
 		}
+
 		built.Write(body[at:back.original(m.start)])
 		built.WriteString(back.endings(content, m, put))
 		at = back.original(m.end)
@@ -194,11 +209,13 @@ func (in editInput) apply(shown string, raw []byte) (edited, error) {
 			return edited{}, refuse(tool.TooLarge, "the result would be over %s", byteSize(maxEditBytes))
 		}
 	}
+
 	built.Write(body[at:])
 	out := built.String()
 	if bom {
 		out = "\ufeff" + out
 	}
+
 	e.content = []byte(out)
 	return e, nil
 }
@@ -216,6 +233,7 @@ func (in editInput) choose(shown, content string, found []span) ([]span, error) 
 		}
 		return strings.Join(n, ", ")
 	}
+
 	chosen := found
 	switch {
 	case in.Occurrence > len(found):
@@ -230,9 +248,11 @@ func (in editInput) choose(shown, content string, found []span) ([]span, error) 
 		if len(chosen) != 1 {
 			return nil, refuse(tool.Conflict, "%d of %d matches in %s include line %d (matches start at lines %s)", len(chosen), len(found), shown, in.LineHint, numbers())
 		}
+
 	case len(found) > 1 && !in.ReplaceAll:
 		return nil, refuse(tool.Conflict, "old_text matches %d times in %s (lines %s); add surrounding lines to make it unique, or give replace_all, occurrence or line_hint", len(found), shown, numbers())
 	}
+
 	if in.Expected > 0 && in.Expected != len(chosen) {
 		return nil, refuse(tool.Conflict, "expected_replacements is %d, but %d would be replaced in %s (lines %s); nothing was changed", in.Expected, len(chosen), shown, numbers())
 	}
@@ -256,6 +276,7 @@ func unifyLines(s string) (string, lineEnds) {
 	if !strings.Contains(s, "\r\n") {
 		return s, back
 	}
+
 	var b strings.Builder
 	b.Grow(len(s))
 	for {
@@ -264,6 +285,7 @@ func unifyLines(s string) (string, lineEnds) {
 			b.WriteString(s)
 			return b.String(), back
 		}
+
 		b.WriteString(s[:i])
 		back.at = append(back.at, b.Len())
 		b.WriteByte('\n')
@@ -277,6 +299,7 @@ func (l lineEnds) endings(content string, m span, repl string) string {
 	if len(l.at) == 0 || !strings.Contains(repl, "\n") {
 		return repl
 	}
+
 	crlf := func(pos int) bool { _, ok := slices.BinarySearch(l.at, pos); return ok }
 	var styles []bool
 	for i := m.start; i < m.end; i++ {
@@ -284,11 +307,13 @@ func (l lineEnds) endings(content string, m span, repl string) string {
 			styles = append(styles, crlf(i))
 		}
 	}
+
 	if after := strings.IndexByte(content[m.end:], '\n'); after >= 0 {
 		styles = append(styles, crlf(m.end+after))
 	} else if before := strings.LastIndexByte(content[:m.start], '\n'); before >= 0 {
 		styles = append(styles, crlf(before))
 	}
+
 	var b strings.Builder
 	n := 0
 	for line := range strings.SplitAfterSeq(repl, "\n") {
@@ -302,5 +327,6 @@ func (l lineEnds) endings(content string, m span, repl string) string {
 			n++
 		}
 	}
+
 	return b.String()
 }

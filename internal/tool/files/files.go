@@ -152,6 +152,7 @@ func (f *family) similar(name string) string {
 	if err != nil {
 		return ""
 	}
+
 	dir, base := filepath.Split(abs)
 	entries, err := f.jail.ReadDir(dir)
 	if err != nil {
@@ -160,6 +161,7 @@ func (f *family) similar(name string) string {
 		}
 		return ""
 	}
+
 	type near struct {
 		name  string
 		ratio float64
@@ -175,9 +177,11 @@ func (f *family) similar(name string) string {
 			found = append(found, near{e.Name(), ratio})
 		}
 	}
+
 	if len(found) == 0 {
 		return ""
 	}
+
 	slices.SortStableFunc(found, func(a, b near) int { return cmp.Compare(b.ratio, a.ratio) })
 	var names []string
 	for _, n := range found[:min(3, len(found))] {

@@ -35,12 +35,14 @@ func olderGlob(name string, in map[string]any) (map[string]any, bool) {
 	if name != "find_files" {
 		return nil, false
 	}
+
 	out := map[string]any{}
 	for _, key := range []string{"path", "head_limit", "offset"} {
 		if v, ok := in[key]; ok {
 			out[key] = v
 		}
 	}
+
 	text := func(key string) string {
 		s, _ := in[key].(string)
 		return strings.TrimSpace(s)
@@ -108,14 +110,17 @@ func (f *family) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Resu
 	if filepath.IsAbs(pat) || strings.HasPrefix(pat, "~/") {
 		dir, pat = splitPattern(pat)
 	}
+
 	p, err := compilePattern(pat)
 	if err != nil {
 		return tool.Fail(tool.InvalidArgs, "%v", err), nil
 	}
+
 	s, res, err := f.openSearch(ctx, dir)
 	if s == nil {
 		return res, err
 	}
+
 	defer s.close()
 	wantFiles, wantDirs := in.EntryType != "dirs", in.EntryType == "dirs" || in.EntryType == "both"
 	found := make([][]hit, diskio.WalkWorkers())
@@ -133,6 +138,7 @@ func (f *family) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Resu
 		}
 		return g, kept
 	}
+
 	w.File = func(d *diskio.Dir, rel string, e fs.DirEntry, worker int) {
 		if wantFiles && p.match(rel, e.Name()) {
 			found[worker] = append(found[worker], s.hit(d, rel, e, ""))
@@ -140,24 +146,29 @@ func (f *family) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Resu
 			near[worker] = append(near[worker], s.hit(d, rel, e, ""))
 		}
 	}
+
 	late, err := s.run(ctx, w)
 	if err != nil {
 		return tool.Result{}, err
 	}
+
 	all := append(slices.Concat(found...), dirs.hits...)
 	if len(all) == 0 {
 		all = slices.Concat(near...)
 	}
+
 	slices.SortStableFunc(all, newestFirst)
 	if len(all) == 0 {
 		return tool.Textf("No match for %s under %s.%s%s", in.Pattern, s.shown, s.ignoredNote(), late), nil
 	}
+
 	win := newWindow(in.HeadLimit, in.Offset)
 	var b strings.Builder
 	from, to := win.of(len(all))
 	for _, h := range all[from:to] {
 		b.WriteString(h.path + "\n")
 	}
+
 	out := tool.Text(strings.TrimSuffix(b.String(), "\n") + win.footer(len(all), "entries") + late)
 	out.Untrusted = f.anyForeign(all[from:to])
 	return out, nil
@@ -210,6 +221,7 @@ func (f *family) openSearch(ctx context.Context, dir string) (*search, tool.Resu
 	if strings.HasPrefix(dir, "builtin://") {
 		return nil, tool.Fail(tool.Unsupported, "built-in files cannot be searched; use list_dir and read_file"), nil
 	}
+
 	d, err := f.jail.OpenDir(dir)
 	if err != nil {
 		if errors.Is(err, diskio.ErrNotRegular) {
@@ -218,6 +230,7 @@ func (f *family) openSearch(ctx context.Context, dir string) (*search, tool.Resu
 		res, err := f.fail(ctx, dir, err)
 		return nil, res, err
 	}
+
 	s := &search{f: f, dir: d, shown: f.show(d.Path())}
 	if s.shown != "." {
 		s.base = filepath.ToSlash(f.jail.Display(d.Path()))

@@ -44,22 +44,27 @@ func (f *family) grep(ctx context.Context, _ tool.Call, in grepInput) (tool.Resu
 	if err != nil {
 		return tool.Fail(tool.InvalidArgs, "%v", err), nil
 	}
+
 	g := &grepRun{in: in, m: m, f: f, win: newWindow(in.HeadLimit, in.Offset)}
 	if g.want, err = in.filter(); err != nil {
 		return tool.Fail(tool.InvalidArgs, "%v", err), nil
 	}
+
 	dir := cmp.Or(in.Path, ".")
 	g.blocks.limit = g.win.offset + maxBlocks
 	if g.win.limit > 0 {
 		g.blocks.limit = g.win.offset + g.win.limit + 1
 	}
+
 	if info, err := f.jail.Stat(dir); err == nil && !info.IsDir() {
 		return f.grepFile(ctx, g, dir)
 	}
+
 	s, res, err := f.openSearch(ctx, dir)
 	if s == nil {
 		return res, err
 	}
+
 	defer s.close()
 	g.s, g.shown = s, s.shown
 	g.workers = make([]grepWorker, diskio.WalkWorkers())
@@ -85,6 +90,7 @@ func (in grepInput) filter() (func(dir, name string) bool, error) {
 		}
 		tests = append(tests, c)
 	}
+
 	return func(dir, name string) bool {
 		for _, t := range tests {
 			if !t.match(dir, name) {
@@ -124,6 +130,7 @@ func typePattern(typ string) string {
 	case "cpp":
 		return "*.{cpp,cc,cxx,hpp,hh,hxx,h}"
 	}
+
 	return "*." + typ
 }
 
@@ -159,10 +166,12 @@ func (g *grepRun) visit(d *diskio.Dir, rel string, e fs.DirEntry, worker int) {
 	if last := g.blocks.last.Load(); last != nil && comparePaths(g.s.path(rel, e.Name()), *last) > 0 {
 		return
 	}
+
 	w := &g.workers[worker]
 	if w.buf == nil {
 		w.buf = make([]byte, 0, 64<<10)
 	}
+
 	noNUL := true
 	data, meta, err := d.ReadFile(e.Name(), maxWalkedBytes, w.buf, func(head []byte) bool {
 		noNUL = textual(head)
@@ -178,11 +187,13 @@ func (g *grepRun) visit(d *diskio.Dir, rel string, e fs.DirEntry, worker int) {
 		g.failed.Add(1)
 		return
 	}
+
 	w.buf = data[:0]
 	if !noNUL {
 		g.binary.Add(1)
 		return
 	}
+
 	from := fileBlocks{abs: func() string { return filepath.Join(g.s.dir.Path(), rel, e.Name()) }}
 	if h, ok := g.search(data, from, func() string { return g.s.path(rel, e.Name()) }); ok {
 		h.at = meta.ModTime.UnixNano()
@@ -203,6 +214,7 @@ func (g *grepRun) search(data []byte, from fileBlocks, name func() string) (h hi
 	if enc := sniff(data[:min(len(data), 2)], true, ""); enc == utf16LE || enc == utf16BE {
 		data = decodeAll(data, enc)
 	}
+
 	checked, count := false, 0
 	var found []block
 	content := g.in.Mode == "content"
@@ -216,6 +228,7 @@ func (g *grepRun) search(data []byte, from fileBlocks, name func() string) (h hi
 			}
 			checked = true
 		}
+
 		count++
 		if content {
 			found = append(found, makeBlock(data, l, g.in.Before, g.in.After))
@@ -226,6 +239,7 @@ func (g *grepRun) search(data []byte, from fileBlocks, name func() string) (h hi
 	if count == 0 {
 		return hit{}, false
 	}
+
 	h = hit{path: name(), count: count}
 	if content {
 		from.path, from.blocks = h.path, found
@@ -240,20 +254,24 @@ func (f *family) grepFile(ctx context.Context, g *grepRun, name string) (tool.Re
 	if err != nil {
 		return f.fail(ctx, name, err)
 	}
+
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
 		return f.fail(ctx, name, err)
 	}
+
 	g.shown = f.show(name)
 	if info.Size() > maxNamedBytes {
 		return tool.Fail(tool.TooLarge, "%s is %s; at most %s are searched, use exec for larger files", g.shown, byteSize(info.Size()), byteSize(maxNamedBytes)), nil
 	}
+
 	data := make([]byte, 0, info.Size()+512)
 	for {
 		if ctx.Err() != nil {
 			return tool.Result{}, ctx.Err()
 		}
+
 		n, err := file.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
 		if errors.Is(err, io.EOF) || len(data) > maxNamedBytes {
@@ -262,18 +280,22 @@ func (f *family) grepFile(ctx context.Context, g *grepRun, name string) (tool.Re
 		if err != nil {
 			return f.fail(ctx, name, err)
 		}
+
 		if len(data) == cap(data) {
 			data = slices.Grow(data, 64<<10)
 		}
 	}
+
 	if !textual(data) {
 		return tool.Fail(tool.Unsupported, "%s is binary", g.shown), nil
 	}
+
 	g.workers = make([]grepWorker, 1)
 	abs, err := f.jail.Path(name)
 	if err != nil {
 		return f.fail(ctx, name, err)
 	}
+
 	if h, ok := g.search(data, fileBlocks{abs: func() string { return abs }}, func() string { return g.shown }); ok {
 		g.workers[0].hits = []hit{h}
 	}
@@ -286,6 +308,7 @@ func (g *grepRun) result(late string) tool.Result {
 	for i := range g.workers {
 		hits = append(hits, g.workers[i].hits...)
 	}
+
 	if len(hits) == 0 {
 		note := ""
 		if g.s != nil {
@@ -293,11 +316,13 @@ func (g *grepRun) result(late string) tool.Result {
 		}
 		return tool.Textf("No match for %s in %s.%s%s%s", g.in.Pattern, g.shown, note, g.skipped(), late)
 	}
+
 	if g.in.Mode == "content" {
 		res := tool.Text(g.renderBlocks() + late)
 		res.Untrusted = g.foreign
 		return res
 	}
+
 	slices.SortStableFunc(hits, newestFirst)
 	from, to := g.win.of(len(hits))
 	var b strings.Builder
@@ -306,12 +331,14 @@ func (g *grepRun) result(late string) tool.Result {
 		if g.in.Mode == "count" {
 			row = fmt.Sprintf("%s: %d", h.path, h.count)
 		}
+
 		if b.Len()+len(row) > maxResultChars {
 			to = from + i
 			break
 		}
 		b.WriteString(row + "\n")
 	}
+
 	win := window{offset: from, limit: to - from}
 	out := strings.TrimSuffix(b.String(), "\n") + win.footer(len(hits), "files")
 	if g.in.Mode == "count" {
@@ -321,6 +348,7 @@ func (g *grepRun) result(late string) tool.Result {
 		}
 		out += fmt.Sprintf("\n\n(%s in %s)", plural(total, "matching line"), plural(len(hits), "file"))
 	}
+
 	res := tool.Text(out + g.skipped() + late)
 	res.Untrusted = g.f.anyForeign(hits[from:to])
 	return res
@@ -332,6 +360,7 @@ func (g *grepRun) skipped() string {
 	if g.s != nil {
 		failed += g.s.failed.Load()
 	}
+
 	var parts []string
 	for _, c := range []struct {
 		n    int64
@@ -341,6 +370,7 @@ func (g *grepRun) skipped() string {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
+
 	if len(parts) == 0 {
 		return ""
 	}
@@ -388,5 +418,6 @@ func (l *blockList) trim() {
 			break
 		}
 	}
+
 	l.n = n
 }

@@ -60,20 +60,24 @@ func (f *ruleFile) decide(dir, name string, isDir bool) (ignored, known bool) {
 		if r.dirOnly && !isDir {
 			continue
 		}
+
 		if r.elems == nil {
 			if r.name.match(name) {
 				return !r.negate, true
 			}
 			continue
 		}
+
 		if elems == nil {
 			rel := strings.TrimPrefix(strings.TrimPrefix(dir, f.below), "/")
 			elems = strings.Split(path.Join(f.above, rel, name), "/")
 		}
+
 		if matchElems(r.elems, elems) {
 			return !r.negate, true
 		}
 	}
+
 	return false, false
 }
 
@@ -84,31 +88,38 @@ func parseIgnore(data []byte) (rules []ignoreRule) {
 		if trimmed := strings.TrimRight(line, " \t"); !strings.HasSuffix(trimmed, `\`) {
 			line = trimmed
 		}
+
 		if line == "" || line[0] == '#' {
 			continue
 		}
+
 		var r ignoreRule
 		if line, r.negate = strings.CutPrefix(line, "!"); line == "" {
 			continue
 		}
+
 		line, r.dirOnly = strings.CutSuffix(line, "/")
 		if strings.HasPrefix(line, `\#`) || strings.HasPrefix(line, `\!`) {
 			line = line[1:]
 		}
+
 		line = strings.ReplaceAll(line, "[!", "[^")
 		bad := line == ""
 		for e := range strings.SplitSeq(line, "/") {
 			_, err := path.Match(e, "")
 			bad = bad || err != nil
 		}
+
 		if bad {
 			continue
 		}
+
 		if strings.Contains(line, "/") {
 			r.elems = strings.Split(strings.TrimPrefix(line, "/"), "/")
 		} else {
 			r.name = compileName(line)
 		}
+
 		rules = append(rules, r)
 	}
 	return rules
@@ -145,6 +156,7 @@ func (g ignores) enter(d *diskio.Dir, rel string, entries []fs.DirEntry, workspa
 			repo = true
 		}
 	}
+
 	if repo {
 		g.git = nil // rules end at the border of a repository
 		g.git = g.git.with(readExclude(d), rel, workspace)
@@ -178,11 +190,13 @@ func readExclude(d *diskio.Dir) []ignoreRule {
 	if err != nil {
 		return nil
 	}
+
 	defer func() { _ = git.Close() }()
 	info, err := git.OpenDir("info")
 	if err != nil {
 		return nil
 	}
+
 	defer func() { _ = info.Close() }()
 	return readRules(info, "exclude")
 }
@@ -195,10 +209,12 @@ func (f *family) inheritedIgnores(start *diskio.Dir) ignores {
 	if top == "" {
 		return g
 	}
+
 	rel, err := filepath.Rel(top, start.Path())
 	if err != nil || rel == "." || strings.HasPrefix(rel, "..") {
 		return g
 	}
+
 	elems := strings.Split(filepath.ToSlash(rel), "/")
 	for i := range elems {
 		dir := filepath.Join(append([]string{top}, elems[:i]...)...)
@@ -206,6 +222,7 @@ func (f *family) inheritedIgnores(start *diskio.Dir) ignores {
 		if err != nil {
 			continue
 		}
+
 		entries, _ := d.Entries()
 		before := g
 		g = g.enter(d, "", entries, f.isWorkspace(d))
@@ -215,8 +232,10 @@ func (f *family) inheritedIgnores(start *diskio.Dir) ignores {
 				r.above = above
 			}
 		}
+
 		_ = d.Close()
 	}
+
 	return g
 }
 

@@ -20,6 +20,7 @@ func (f *family) readImage(ctx context.Context, s source, head []byte, r io.Read
 	if s.info.Size() > document.MaxPicture {
 		return tool.Fail(tool.TooLarge, "%s is an image of %s; at most %s can be shown, make a smaller copy with exec", s.shown, byteSize(s.info.Size()), byteSize(document.MaxPicture)), true, nil
 	}
+
 	w, h := llm.PictureSize(head, mime)
 	data, err := io.ReadAll(io.LimitReader(r, document.MaxPicture+1))
 	if err != nil {
@@ -29,10 +30,12 @@ func (f *family) readImage(ctx context.Context, s source, head []byte, r io.Read
 	if len(data) > document.MaxPicture {
 		return tool.Fail(tool.TooLarge, "%s grew while it was read", s.shown), true, nil
 	}
+
 	pic, err := f.pictures.Fit(document.Picture{Data: data, Type: mime, W: w, H: h})
 	if err != nil {
 		return tool.Fail(tool.TooLarge, "%s is too large an image to be shown: %v", s.shown, err), true, nil
 	}
+
 	label := "(Image: " + s.shown + ", " + mime + ", " + byteSize(int64(len(data)))
 	switch {
 	case pic.Smaller:
@@ -40,6 +43,7 @@ func (f *family) readImage(ctx context.Context, s source, head []byte, r io.Read
 	case pic.W > 0 && pic.H > 0:
 		label += fmt.Sprintf(", %dx%d", pic.W, pic.H)
 	}
+
 	url := "data:" + pic.Type + ";base64," + base64.StdEncoding.EncodeToString(pic.Data)
 	res.Content = llm.Content{Blocks: []llm.Block{
 		{Type: "image_url", ImageURL: url, Path: s.abs},

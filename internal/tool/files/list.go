@@ -33,9 +33,11 @@ func (f *family) listDir(ctx context.Context, _ tool.Call, in listInput) (tool.R
 	if in.Max == 0 {
 		in.Max = 200
 	}
+
 	if name, ok := f.builtin(in.Path); ok {
 		return f.listVirtual(name, in), nil
 	}
+
 	d, err := f.jail.OpenDir(in.Path)
 	if err != nil {
 		if name, ok := f.fallback(in.Path); ok && diskio.IsMissing(err) {
@@ -46,6 +48,7 @@ func (f *family) listDir(ctx context.Context, _ tool.Call, in listInput) (tool.R
 		}
 		return f.fail(ctx, in.Path, err)
 	}
+
 	defer func() { _ = d.Close() }()
 	var rows []string
 	l, note := &lister{f: f}, ""
@@ -54,9 +57,11 @@ func (f *family) listDir(ctx context.Context, _ tool.Call, in listInput) (tool.R
 	} else {
 		rows, err = l.flat(d)
 	}
+
 	if err != nil {
 		return f.fail(ctx, in.Path, err)
 	}
+
 	res := listing(f.show(d.Path()), rows, in.Max, note)
 	res.Untrusted = l.foreign.Load()
 	return res, nil
@@ -84,6 +89,7 @@ func (l *lister) flat(d *diskio.Dir) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	var rows []string
 	for _, e := range entries {
@@ -93,6 +99,7 @@ func (l *lister) flat(d *diskio.Dir) ([]string, error) {
 		rows = append(rows, icon(e)+l.entryName(d, "", e))
 		l.named(d, e)
 	}
+
 	return rows, nil
 }
 
@@ -142,6 +149,7 @@ func (l *lister) tree(ctx context.Context, d *diskio.Dir) (rows []string, note s
 		}
 		rows = append(rows, row)
 	}
+
 	w := diskio.Walk[struct{}]{
 		Enter: func(d *diskio.Dir, rel string, _ struct{}, entries []fs.DirEntry) (struct{}, []fs.DirEntry) {
 			entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return noiseName(e.Name()) })
@@ -156,10 +164,12 @@ func (l *lister) tree(ctx context.Context, d *diskio.Dir) (rows []string, note s
 		File:   func(d *diskio.Dir, rel string, e fs.DirEntry, _ int) { add(l.entryName(d, rel, e)) },
 		Failed: func(string, error) { mu.Lock(); failed++; mu.Unlock() },
 	}
+
 	err = w.Run(limited, d, struct{}{})
 	if ctx.Err() != nil {
 		return nil, "", ctx.Err()
 	}
+
 	slices.SortStableFunc(rows, comparePaths)
 	switch {
 	case full:
@@ -167,6 +177,7 @@ func (l *lister) tree(ctx context.Context, d *diskio.Dir) (rows []string, note s
 	case err != nil:
 		note = "\n(Stopped after 5 s, incomplete; list a subdirectory.)"
 	}
+
 	if failed > 0 {
 		note += fmt.Sprintf("\n(%d of the directories could not be read.)", failed)
 	}
@@ -193,11 +204,13 @@ func (f *family) listVirtual(name string, in listInput) tool.Result {
 	if f.virtual == nil {
 		return missing
 	}
+
 	var rows []string
 	err := fs.WalkDir(f.virtual, name, func(p string, e fs.DirEntry, err error) error {
 		if err != nil || p == name {
 			return err
 		}
+
 		rel := strings.TrimPrefix(strings.TrimPrefix(p, name), "/")
 		switch {
 		case !in.Recursive:
@@ -205,11 +218,13 @@ func (f *family) listVirtual(name string, in listInput) tool.Result {
 			if e.IsDir() {
 				return fs.SkipDir
 			}
+
 		case e.IsDir():
 			rows = append(rows, rel+"/")
 		default:
 			rows = append(rows, rel)
 		}
+
 		return nil
 	})
 	if err != nil {

@@ -29,6 +29,7 @@ func requiredLiterals(re *syntax.Regexp) literals {
 	if len(set) == 0 || shortest(set) < 2 {
 		return literals{}
 	}
+
 	l := literals{fold: fold}
 	for _, w := range set {
 		if fold {
@@ -37,6 +38,7 @@ func requiredLiterals(re *syntax.Regexp) literals {
 		}
 		l.words = append(l.words, []byte(w))
 	}
+
 	return l
 }
 
@@ -49,6 +51,7 @@ func required(re *syntax.Regexp, fold *bool) []string {
 			s = longestASCII(s)
 		}
 		return []string{s}
+
 	case syntax.OpCapture, syntax.OpPlus:
 		return required(re.Sub[0], fold)
 	case syntax.OpRepeat:
@@ -63,6 +66,7 @@ func required(re *syntax.Regexp, fold *bool) []string {
 			}
 		}
 		return best
+
 	case syntax.OpAlternate:
 		var all []string
 		for _, sub := range re.Sub {
@@ -72,6 +76,7 @@ func required(re *syntax.Regexp, fold *bool) []string {
 			}
 			all = append(all, set...)
 		}
+
 		return all
 	}
 	return nil
@@ -125,6 +130,7 @@ func (f *finder) from(pos int) int {
 			} else {
 				at = bytes.Index(f.data[pos:], w)
 			}
+
 			if at < 0 {
 				f.next[i] = math.MaxInt
 			} else {
@@ -133,6 +139,7 @@ func (f *finder) from(pos int) int {
 		}
 		first = min(first, f.next[i])
 	}
+
 	if first == math.MaxInt {
 		return -1
 	}
@@ -148,6 +155,7 @@ func indexFold(data, word []byte) int {
 	if upper == lower {
 		nextUpper = math.MaxInt
 	}
+
 	for at := pivot; at < len(data); {
 		nextLower = advance(data, lower, at, nextLower)
 		nextUpper = advance(data, upper, at, nextUpper)
@@ -155,6 +163,7 @@ func indexFold(data, word []byte) int {
 		if hit == math.MaxInt {
 			return -1
 		}
+
 		start := hit - pivot
 		if start+len(word) > len(data) {
 			return -1
@@ -164,6 +173,7 @@ func indexFold(data, word []byte) int {
 		}
 		at = hit + 1
 	}
+
 	return -1
 }
 
@@ -217,5 +227,6 @@ func rarest(word []byte) int {
 			best, score = i, s
 		}
 	}
+
 	return best
 }

@@ -26,6 +26,7 @@ func findPassages(content, old string) ([]span, rung) {
 	if found := substrings(content, old); found != nil {
 		return found, exactMatch
 	}
+
 	lines := strings.Split(strings.TrimSuffix(old, "\n"), "\n")
 	closed := strings.HasSuffix(old, "\n")
 	if found := lineWindows(content, lines, closed); found != nil {
@@ -34,15 +35,18 @@ func findPassages(content, old string) ([]span, rung) {
 	if !strings.ContainsAny(content, curlyQuotes) && !strings.ContainsAny(old, curlyQuotes) {
 		return nil, 0
 	}
+
 	plain, back := straighten(content)
 	for i := range lines {
 		lines[i], _ = straighten(lines[i])
 	}
+
 	straightOld, _ := straighten(old)
 	found, r := lineWindows(plain, lines, closed), trimmedQuotes
 	if found == nil {
 		found, r = substrings(plain, straightOld), mappedQuotes
 	}
+
 	for i := range found {
 		found[i] = span{back.original(found[i].start), back.original(found[i].end)}
 	}
@@ -72,9 +76,11 @@ func lineWindows(content string, lines []string, closed bool) (found []span) {
 		want[i] = strings.TrimSpace(l)
 		blank = blank && want[i] == ""
 	}
+
 	if blank {
 		return nil
 	}
+
 	starts := lineStarts(content)
 	line := func(i int) (start, end int) {
 		start, end = starts[i], len(content)
@@ -88,14 +94,17 @@ func lineWindows(content string, lines []string, closed bool) (found []span) {
 			i++
 			continue
 		}
+
 		start, _ := line(i)
 		_, end := line(i + len(want) - 1)
 		if closed && end < len(content) {
 			end++
 		}
+
 		found = append(found, span{start, end})
 		i += len(want)
 	}
+
 	return found
 }
 
@@ -151,6 +160,7 @@ func straighten(s string) (string, shifts) {
 	if !strings.ContainsAny(s, curlyQuotes) {
 		return s, back
 	}
+
 	var b strings.Builder
 	b.Grow(len(s))
 	for _, r := range s {
@@ -167,6 +177,7 @@ func straighten(s string) (string, shifts) {
 			b.WriteRune(r)
 		}
 	}
+
 	return b.String(), back
 }
 
@@ -176,6 +187,7 @@ func adapt(matched, old, repl string, r rung, keepSpaces bool) string {
 	if r == exactMatch {
 		return repl
 	}
+
 	if !keepSpaces {
 		lines := strings.Split(repl, "\n")
 		for i, l := range lines {
@@ -183,6 +195,7 @@ func adapt(matched, old, repl string, r rung, keepSpaces bool) string {
 		}
 		repl = strings.Join(lines, "\n")
 	}
+
 	repl = curl(matched, repl)
 	if r == mappedQuotes {
 		return repl
@@ -197,6 +210,7 @@ func curl(matched, repl string) string {
 	if !double && !single {
 		return repl
 	}
+
 	var b strings.Builder
 	runes := []rune(repl)
 	alnum := func(i int) bool {
@@ -217,6 +231,7 @@ func curl(matched, repl string) string {
 			b.WriteRune(r)
 		}
 	}
+
 	return b.String()
 }
 
@@ -235,6 +250,7 @@ func reindent(matched, old, repl string) string {
 	if len(have) != len(want) {
 		return repl
 	}
+
 	extra := ""
 	missing := ""
 	known := false
@@ -242,6 +258,7 @@ func reindent(matched, old, repl string) string {
 		if strings.TrimSpace(have[i]) == "" || strings.TrimSpace(want[i]) == "" {
 			continue
 		}
+
 		h, w := indent(have[i]), indent(want[i])
 		add, more := strings.CutSuffix(h, w)
 		drop, less := strings.CutSuffix(w, h)
@@ -251,19 +268,24 @@ func reindent(matched, old, repl string) string {
 		case !more:
 			add = ""
 		}
+
 		if more {
 			drop = ""
 		}
+
 		if known && (add != extra || drop != missing) {
 			return repl
 		}
+
 		extra = add
 		missing = drop
 		known = true
 	}
+
 	if extra == "" && missing == "" {
 		return repl
 	}
+
 	lines := strings.Split(repl, "\n")
 	for i, l := range lines {
 		if strings.TrimSpace(l) != "" {

@@ -25,20 +25,24 @@ func compileMatcher(pat string, fixed, fold bool) (*matcher, error) {
 	if strings.Contains(pat, "\n") {
 		return nil, errors.New("the search works line by line, so the pattern cannot contain a line break")
 	}
+
 	if fixed {
 		pat = regexp.QuoteMeta(pat)
 	}
 	if fold {
 		pat = "(?i)" + pat
 	}
+
 	line, err := regexp.Compile(pat)
 	if err != nil {
 		return nil, explainRegexp(pat, err)
 	}
+
 	tree, err := syntax.Parse(pat, syntax.Perl)
 	if err != nil {
 		return nil, explainRegexp(pat, err)
 	}
+
 	simple := tree.Simplify()
 	m := &matcher{line: line, words: requiredLiterals(simple)}
 	m.literal = simple.Op == syntax.OpLiteral && !m.words.fold && len(m.words.words) == 1
@@ -83,12 +87,14 @@ func (m *matcher) scan(data []byte, where bool, each func(lineMatch) bool) {
 	if m.words.usable(data) {
 		words = m.words.find(data, buf[:])
 	}
+
 	num, counted := 1, 0
 	for pos := 0; pos < len(data); {
 		start, end, ok := m.next(data, pos, words, auto)
 		if !ok {
 			return
 		}
+
 		num += bytes.Count(data[counted:start], []byte("\n"))
 		counted = start
 		l := lineMatch{num: num, start: start, end: end}
@@ -97,6 +103,7 @@ func (m *matcher) scan(data []byte, where bool, each func(lineMatch) bool) {
 				l.from, l.to = loc[0], loc[1]
 			}
 		}
+
 		if !each(l) {
 			return
 		}
@@ -115,14 +122,17 @@ func (m *matcher) next(data []byte, pos int, words *finder, auto *automaton) (st
 		} else if found >= 0 {
 			at = pos + found
 		}
+
 		if at < 0 {
 			return 0, 0, false
 		}
+
 		start = bytes.LastIndexByte(data[pos:at], '\n') + 1 + pos
 		end = len(data)
 		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
 			end = at + i
 		}
+
 		if m.literal || m.matches(data[start:end], words == nil, auto) {
 			return start, end, true
 		}
@@ -152,6 +162,7 @@ func dropCR(data []byte) []byte {
 	if first < 0 {
 		return data
 	}
+
 	out := data[:first]
 	for i := first; i < len(data); {
 		next := bytes.Index(data[i:], []byte("\r\n"))
@@ -162,6 +173,7 @@ func dropCR(data []byte) []byte {
 		out = append(out, '\n')
 		i += next + 2
 	}
+
 	return out
 }
 
@@ -171,6 +183,7 @@ func looksBinary(data []byte) bool {
 	if bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data) {
 		return true
 	}
+
 	head := data[:min(len(data), 4096)]
 	control := 0
 	for _, b := range head {

@@ -27,6 +27,7 @@ func nearMiss(shown, content, old string) string {
 	if len(lines) > maxNearLines {
 		return head + why + " The file is too long to look for similar text; read the lines to change first."
 	}
+
 	at, ratio := closest(lines, want, time.Now().Add(maxNearTime))
 	if ratio <= 0.5 {
 		if why == "" {
@@ -34,6 +35,7 @@ func nearMiss(shown, content, old string) string {
 		}
 		return head + why
 	}
+
 	window := lines[at:min(len(lines), at+min(len(want), maxNearWindow))]
 	return fmt.Sprintf("%s%s Most similar (%d%%) is line %d on:\n--- old_text\n+++ file\n%s",
 		head, why, int(ratio*100), at+1, diffLines(want[:min(len(want), maxNearWindow)], window))
@@ -47,11 +49,13 @@ func causes(content, old string) string {
 			found = append(found, cause)
 		}
 	}
+
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	flat, flatOld := squeeze(content), squeeze(old)
 	if flatOld == "" {
 		return ""
 	}
+
 	add(strings.Contains(content, strings.TrimRight(old, "\n")), "a trailing newline")
 	add(strings.Contains(flat, flatOld), "white space")
 	add(!strings.Contains(flat, flatOld) && strings.Contains(strings.ToLower(flat), strings.ToLower(flatOld)), "letter case")
@@ -71,12 +75,14 @@ func closest(lines, want []string, deadline time.Time) (at int, ratio float64) {
 	for i, l := range want {
 		wanted[i] = bigrams(l)
 	}
+
 	grams := make([][]uint16, len(lines))
 	best := 0.0
 	for w := range max(1, len(lines)-len(want)+1) {
 		if w%32 == 0 && time.Now().After(deadline) {
 			break
 		}
+
 		sum := 0.0
 		for i := range want {
 			if sum+float64(len(want)-i) <= best { // cannot win any more
@@ -85,15 +91,18 @@ func closest(lines, want []string, deadline time.Time) (at int, ratio float64) {
 			if w+i >= len(lines) {
 				break
 			}
+
 			if grams[w+i] == nil {
 				grams[w+i] = bigrams(lines[w+i])
 			}
 			sum += likeness(lines[w+i], want[i], grams[w+i], wanted[i])
 		}
+
 		if sum > best {
 			best, at = sum, w
 		}
 	}
+
 	return at, best / float64(len(want))
 }
 
@@ -114,12 +123,14 @@ func likeness(a, b string, ga, gb []uint16) float64 {
 	if a == b {
 		return 1
 	}
+
 	if len(ga) == 0 || len(gb) == 0 {
 		if strings.TrimSpace(a) == strings.TrimSpace(b) {
 			return 0.9
 		}
 		return 0
 	}
+
 	i, j, shared := 0, 0, 0
 	for i < len(ga) && j < len(gb) {
 		switch {
@@ -133,6 +144,7 @@ func likeness(a, b string, ga, gb []uint16) float64 {
 			j++
 		}
 	}
+
 	return min(0.99, 2*float64(shared)/float64(len(ga)+len(gb)))
 }
 
@@ -153,6 +165,7 @@ func diffLines(a, b []string) string {
 		put("+", b[s.B0:s.B1])
 		at = s.A1
 	}
+
 	put(" ", a[at:])
 	return strings.TrimSuffix(out.String(), "\n")
 }

@@ -28,6 +28,7 @@ func (f *family) notebookEdit(ctx context.Context, c tool.Call, in notebookInput
 	if !strings.EqualFold(extension(in.Path), ".ipynb") {
 		return tool.Fail(tool.InvalidArgs, "%s is not a notebook (.ipynb); use edit_file", in.Path), nil
 	}
+
 	var message string
 	var written []byte
 	w, err := f.jail.Update(ctx, in.Path, maxEditBytes, func(old []byte, info fs.FileInfo) ([]byte, error) {
@@ -38,12 +39,14 @@ func (f *family) notebookEdit(ctx context.Context, c tool.Call, in notebookInput
 			}
 			old = []byte(newNotebook)
 		}
+
 		written, message, err = in.apply(old)
 		return written, err
 	})
 	if err != nil {
 		return f.refused(ctx, in.Path, err)
 	}
+
 	f.wrote(c, in.Path, w, written)
 	return tool.Textf("%s in %s", message, f.show(w.Path)), nil
 }
@@ -60,10 +63,12 @@ func (in notebookInput) apply(raw []byte) (out []byte, message string, err error
 	if err != nil {
 		return nil, "", broken(err)
 	}
+
 	var cells []json.RawMessage
 	if err := json.Unmarshal(book.get("cells"), &cells); err != nil {
 		return nil, "", broken(fmt.Errorf("cells: %w", err))
 	}
+
 	if in.EditMode == "insert" {
 		at := min(in.CellIndex+1, len(cells))
 		if len(cells) == 0 {
@@ -88,11 +93,13 @@ func (in notebookInput) apply(raw []byte) (out []byte, message string, err error
 			message = fmt.Sprintf("Replaced cell %d of %d", in.CellIndex, len(cells))
 		}
 	}
+
 	book.set("cells", joinArray(cells))
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, book.json(), "", " "); err != nil {
 		return nil, "", broken(err)
 	}
+
 	pretty.WriteByte('\n')
 	return pretty.Bytes(), message, nil
 }
@@ -103,26 +110,31 @@ func (in notebookInput) newCell(book *object, cells []json.RawMessage) json.RawM
 	if kind == "" {
 		kind = "code"
 	}
+
 	cell.set("cell_type", jsonString(kind))
 	if kind == "code" {
 		cell.set("execution_count", json.RawMessage("null"))
 	}
+
 	var major, minor int
 	_ = json.Unmarshal(book.get("nbformat"), &major)
 	_ = json.Unmarshal(book.get("nbformat_minor"), &minor)
 	if major > 4 || major == 4 && minor >= 5 {
 		cell.set("id", jsonString(cellID()))
 	}
+
 	cell.set("metadata", json.RawMessage("{}"))
 	if kind == "code" {
 		cell.set("outputs", json.RawMessage("[]"))
 	}
+
 	list := true
 	if len(cells) > 0 {
 		if first, err := parseObject(cells[0]); err == nil {
 			list = isList(first.get("source"))
 		}
 	}
+
 	cell.set("source", sourceJSON(in.NewSource, list))
 	return cell.json()
 }
@@ -132,12 +144,14 @@ func (in notebookInput) replaceCell(raw json.RawMessage) (json.RawMessage, error
 	if err != nil {
 		return nil, fmt.Errorf("cell %d: %w", in.CellIndex, err)
 	}
+
 	var kind string
 	_ = json.Unmarshal(cell.get("cell_type"), &kind)
 	if in.CellType != "" && in.CellType != kind {
 		kind = in.CellType
 		cell.set("cell_type", jsonString(kind))
 	}
+
 	if kind == "code" { // what the old source printed is no longer true
 		cell.set("execution_count", json.RawMessage("null"))
 		cell.set("outputs", json.RawMessage("[]"))
@@ -145,6 +159,7 @@ func (in notebookInput) replaceCell(raw json.RawMessage) (json.RawMessage, error
 		cell.drop("execution_count")
 		cell.drop("outputs")
 	}
+
 	old := cell.get("source")
 	cell.set("source", sourceJSON(in.NewSource, old == nil || isList(old)))
 	return cell.json(), nil
@@ -208,15 +223,18 @@ func parseObject(raw []byte) (*object, error) {
 	if t != json.Delim('{') {
 		return nil, fmt.Errorf("want a JSON object")
 	}
+
 	o := &object{}
 	for d.More() {
 		if len(o.keys) == maxKeys {
 			return nil, fmt.Errorf("more than %d keys in one object", maxKeys)
 		}
+
 		k, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
+
 		key, _ := k.(string)
 		var v json.RawMessage
 		if err := d.Decode(&v); err != nil {
@@ -224,6 +242,7 @@ func parseObject(raw []byte) (*object, error) {
 		}
 		o.set(key, v)
 	}
+
 	_, err = d.Token()
 	return o, err
 }
@@ -270,5 +289,6 @@ func (o *object) json() json.RawMessage {
 		out = append(out, ':')
 		out = append(out, o.values[i]...)
 	}
+
 	return append(out, '}')
 }

@@ -41,6 +41,7 @@ func readPage(r io.Reader, offset, limit int, o pageOptions) (page, error) {
 		if err != nil {
 			return p, err
 		}
+
 		if ended {
 			p.last = line - 1
 			p.total = line - 1
@@ -48,23 +49,28 @@ func readPage(r io.Reader, offset, limit int, o pageOptions) (page, error) {
 			return p, nil
 		}
 	}
+
 	taken, partial, err := p.fill(br, offset, limit, o)
 	if err != nil {
 		return p, err
 	}
+
 	if !p.end && !partial && p.last == taken {
 		if _, err := br.Peek(1); errors.Is(err, io.EOF) {
 			p.total, p.end = p.last, true
 		}
 	}
+
 	if !o.count || p.end {
 		return p, nil
 	}
+
 	if partial {
 		if _, err := skipLine(br); err != nil {
 			return p, err
 		}
 	}
+
 	for p.total = taken; ; p.total++ {
 		ended, err := skipLine(br)
 		if err != nil || ended {
@@ -91,12 +97,14 @@ func (p *page) fill(br *bufio.Reader, offset, limit int, o pageOptions) (taken i
 		if err != nil {
 			return taken, false, err
 		}
+
 		taken = line
 		shown, escaped := visible(strings.ToValidUTF8(string(raw), "\uFFFD"))
 		prefix := ""
 		if o.numbers {
 			prefix = strconv.Itoa(line) + "| "
 		}
+
 		n := len(prefix) + utf8.RuneCountInString(shown) + 1
 		if chars+n > o.chars || !whole {
 			if chars > 0 {
@@ -105,6 +113,7 @@ func (p *page) fill(br *bufio.Reader, offset, limit int, o pageOptions) (taken i
 			shown = text.Cut(shown, o.chars-len(prefix)-len(lineCut)-1) + lineCut
 			p.cut = true
 		}
+
 		out.WriteString(prefix)
 		out.WriteString(shown)
 		out.WriteByte('\n')
@@ -115,6 +124,7 @@ func (p *page) fill(br *bufio.Reader, offset, limit int, o pageOptions) (taken i
 			return taken, !whole, nil
 		}
 	}
+
 	return taken, false, nil
 }
 
@@ -135,6 +145,7 @@ func readLine(br *bufio.Reader, limit int) (line []byte, whole bool, err error) 
 				return nil, true, io.EOF
 			}
 			return line, true, nil
+
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, false, err
 		case len(line) >= limit:

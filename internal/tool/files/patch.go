@@ -33,6 +33,7 @@ func patchPaths(input json.RawMessage) (paths []string) {
 	if json.Unmarshal(input, &in) != nil {
 		return nil
 	}
+
 	for _, e := range in.Edits {
 		if e.Path != "" {
 			paths = append(paths, e.Path)
@@ -75,6 +76,7 @@ func (f *family) applyPatch(ctx context.Context, c tool.Call, in patchInput) (to
 	if res, err := s.commit(ctx); err != nil || res.IsError {
 		return res, err
 	}
+
 	for _, p := range s.files {
 		f.wrote(c, p.name, p.written, p.content)
 	}
@@ -88,12 +90,14 @@ func (s *patchSet) commit(ctx context.Context) (tool.Result, error) {
 		if err == nil {
 			continue
 		}
+
 		// Half a patch is worse than a late answer.
 		if stuck := s.restore(context.WithoutCancel(ctx)); stuck != nil {
 			res := tool.Fail(tool.Conflict, "%s could not be written (%v), and putting back the files before it failed too: %v. Check them.", s.f.show(p.key), err, stuck)
 			res.MayHaveRun = true
 			return res, nil
 		}
+
 		if ctx.Err() != nil {
 			return tool.Result{}, ctx.Err()
 		}
@@ -119,6 +123,7 @@ func (s *patchSet) refused(ctx context.Context, err error) (tool.Result, error) 
 		name, where = e.name, fmt.Sprintf("edit %d: ", e.n)
 		err = e.err
 	}
+
 	res, err := s.f.refused(ctx, name, err)
 	if err == nil {
 		text := strings.TrimPrefix(res.Content.Text, "Error: ")
@@ -135,6 +140,7 @@ func (s *patchSet) plan(ctx context.Context, edits []patchEdit) (summary []strin
 		if err := e.check(); err != nil {
 			return fail(err)
 		}
+
 		key := s.f.fileKey(e.Path)
 		p := byKey[key]
 		if p == nil {
@@ -144,16 +150,19 @@ func (s *patchSet) plan(ctx context.Context, edits []patchEdit) (summary []strin
 			byKey[key] = p
 			s.files = append(s.files, p)
 		}
+
 		added, removed, err := p.edit(e, s.f.show(p.key))
 		if err != nil {
 			return fail(err)
 		}
+
 		verb := e.Action
 		if p.info == nil {
 			verb = "create"
 		}
 		summary = append(summary, fmt.Sprintf("%s %s +%d/-%d", verb, s.f.show(p.key), added, removed))
 	}
+
 	return summary, nil
 }
 
@@ -173,6 +182,7 @@ func (e patchEdit) check() error {
 	if res, no := readOnlyName(e.Path); no {
 		return refusal{res}
 	}
+
 	switch {
 	case strings.EqualFold(extension(e.Path), ".ipynb"):
 		return refuse(tool.InvalidArgs, "%s is a notebook; use notebook_edit", e.Path)
@@ -185,6 +195,7 @@ func (e patchEdit) check() error {
 	case e.Action == "add" && e.OldText != "":
 		return refuse(tool.InvalidArgs, "add takes no old_text; use replace")
 	}
+
 	return nil
 }
 
@@ -199,6 +210,7 @@ func (s *patchSet) inspect(ctx context.Context, name, key string) (*patched, err
 		p.old = old
 		p.content = old
 		p.info = info
+
 		if s.f.strict && info != nil {
 			if _, err := s.f.staleness(s.call, name, old, info); err != nil {
 				return nil, err
@@ -218,6 +230,7 @@ func (p *patched) edit(e patchEdit, shown string) (added, removed int, err error
 	if !utf8.Valid(body) || bytes.IndexByte(body, 0) >= 0 {
 		return 0, 0, refuse(tool.Unsupported, "%s is not UTF-8 text and cannot be edited; use exec", shown)
 	}
+
 	var out string
 	if e.Action == "add" {
 		out = appendText(string(body), *e.NewText)
@@ -231,12 +244,15 @@ func (p *patched) edit(e patchEdit, shown string) (added, removed int, err error
 		}
 		added, removed = lineChange(e.OldText, *e.NewText)
 	}
+
 	if bom {
 		out = "\ufeff" + out
 	}
+
 	if len(out) > maxEditBytes {
 		return 0, 0, refuse(tool.TooLarge, "%s would be over %s", shown, byteSize(maxEditBytes))
 	}
+
 	p.content = []byte(out)
 	return added, removed, nil
 }
@@ -251,6 +267,7 @@ func replaceOnce(body, old, repl, shown string) (string, error) {
 		old, repl = unescape(old), unescape(repl)
 		found = substrings(content, old)
 	}
+
 	switch {
 	case found == nil:
 		return "", refuse(tool.NotFound, "%s", nearMiss(shown, content, old))
@@ -258,6 +275,7 @@ func replaceOnce(body, old, repl, shown string) (string, error) {
 		index := lineStarts(content)
 		return "", refuse(tool.Conflict, "old_text occurs more than once in %s, first on line %d; add surrounding lines to make it unique", shown, lineOf(index, found[0].start))
 	}
+
 	m := found[0]
 	return body[:back.original(m.start)] + back.endings(content, m, repl) + body[back.original(m.end):], nil
 }
@@ -268,6 +286,7 @@ func appendText(body, more string) string {
 	if body == "" {
 		return more
 	}
+
 	end := "\n"
 	if i := strings.LastIndexByte(body, '\n'); i > 0 && body[i-1] == '\r' {
 		end = "\r\n"
@@ -293,9 +312,11 @@ func lineChange(old, repl string) (added, removed int) {
 	if repl == "" {
 		b = nil
 	}
+
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
 	}
+
 	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
@@ -326,13 +347,16 @@ func (s *patchSet) restore(ctx context.Context) error {
 			errs = append(errs, s.f.jail.Remove(ctx, p.name, p.content))
 			continue
 		}
+
 		_, err := s.f.jail.Update(ctx, p.name, maxEditBytes, func(now []byte, _ fs.FileInfo) ([]byte, error) {
 			if !bytes.Equal(now, p.content) {
 				return nil, fmt.Errorf("%s was changed meanwhile", s.f.show(p.key))
 			}
 			return p.old, nil
 		})
+
 		errs = append(errs, err)
 	}
+
 	return errors.Join(errs...)
 }

@@ -24,10 +24,12 @@ func compilePattern(p string) (*pattern, error) {
 	if p == "" {
 		return nil, fmt.Errorf("the pattern is empty")
 	}
+
 	alternatives, err := expandBraces(p)
 	if err != nil {
 		return nil, err
 	}
+
 	out := &pattern{}
 	for _, a := range alternatives {
 		elems := strings.Split(strings.ReplaceAll(a, "[!", "[^"), "/")
@@ -36,15 +38,18 @@ func compilePattern(p string) (*pattern, error) {
 				return nil, fmt.Errorf("the pattern %q is malformed", a)
 			}
 		}
+
 		if len(elems) == 1 && elems[0] != "**" {
 			out.names = append(out.names, compileName(elems[0]))
 			continue
 		}
+
 		if elems[0] != "**" {
 			elems = append([]string{"**"}, elems...)
 		}
 		out.paths = append(out.paths, elems)
 	}
+
 	return out, nil
 }
 
@@ -55,9 +60,11 @@ func (p *pattern) match(dir, name string) bool {
 			return true
 		}
 	}
+
 	if len(p.paths) == 0 {
 		return false
 	}
+
 	elems := strings.Split(path.Join(dir, name), "/")
 	for _, want := range p.paths {
 		if matchElems(want, elems) {
@@ -74,6 +81,7 @@ func matchElems(want, have []string) bool {
 	if n := len(want); n > 0 && want[n-1] == "**" {
 		want = append(append([]string{}, want...), "*")
 	}
+
 	i, j := 0, 0
 	star, resume := -1, 0
 	for j < len(have) {
@@ -82,6 +90,7 @@ func matchElems(want, have []string) bool {
 			i++
 			continue
 		}
+
 		if i < len(want) {
 			if ok, _ := path.Match(want[i], have[j]); ok {
 				i++
@@ -89,12 +98,15 @@ func matchElems(want, have []string) bool {
 				continue
 			}
 		}
+
 		if star < 0 {
 			return false
 		}
+
 		resume++
 		i, j = star+1, resume
 	}
+
 	for i < len(want) && want[i] == "**" {
 		i++
 	}
@@ -133,6 +145,7 @@ func expandBraces(p string) ([]string, error) {
 	if open < 0 {
 		return []string{p}, nil
 	}
+
 	depth, end := 0, -1
 	var cuts []int
 	for i := open; i < len(p) && end < 0; i++ {
@@ -149,9 +162,11 @@ func expandBraces(p string) ([]string, error) {
 			}
 		}
 	}
+
 	if end < 0 {
 		return nil, fmt.Errorf("the pattern %q has an unclosed {", p)
 	}
+
 	var out []string
 	from := open + 1
 	for _, to := range append(cuts, end) {
@@ -164,5 +179,6 @@ func expandBraces(p string) ([]string, error) {
 		}
 		from = to + 1
 	}
+
 	return out, nil
 }

@@ -39,14 +39,17 @@ func (f *family) readFile(ctx context.Context, c tool.Call, in readInput) (tool.
 	if in.Offset < 0 || in.Limit < 0 {
 		return tool.Fail(tool.InvalidArgs, "offset and limit must be at least 1"), nil
 	}
+
 	in.Offset = max(in.Offset, 1)
 	if in.Limit == 0 {
 		in.Limit = defaultLines
 	}
+
 	in.chars = pageChars(c.MaxChars)
 	if name, ok := f.builtin(in.Path); ok {
 		return f.readVirtual(ctx, name, in)
 	}
+
 	file, err := f.jail.Open(in.Path)
 	if err != nil {
 		if name, ok := f.fallback(in.Path); ok && diskio.IsMissing(err) {
@@ -57,19 +60,23 @@ func (f *family) readFile(ctx context.Context, c tool.Call, in readInput) (tool.
 		}
 		return f.fail(ctx, in.Path, err)
 	}
+
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
 		return f.fail(ctx, in.Path, err)
 	}
+
 	abs, err := f.jail.Path(in.Path)
 	if err != nil {
 		return f.fail(ctx, in.Path, err)
 	}
+
 	s := source{name: in.Path, abs: abs, shown: f.show(abs), info: info, r: file}
 	if c.State != nil {
 		s.seen = historyOf(c.State)
 	}
+
 	res, err := f.readSource(ctx, s, in)
 	if !res.Untrusted { // errors may quote it, too
 		target, _ := filepath.EvalSymlinks(abs) // a link must not launder what it leads to
@@ -90,10 +97,12 @@ func (f *family) readVirtual(ctx context.Context, name string, in readInput) (to
 	if f.virtual == nil {
 		return tool.Fail(tool.NotFound, "%s does not exist", in.Path), nil
 	}
+
 	file, err := f.virtual.Open(name)
 	if err != nil {
 		return tool.Fail(tool.NotFound, "%s does not exist; list_dir builtin:// shows what is built in", in.Path), nil
 	}
+
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
@@ -113,9 +122,11 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 			return f.readDocument(ctx, s, kind, in)
 		}
 	}
+
 	if oldOffice(s.name) {
 		return tool.Fail(tool.Unsupported, "%s is in an old or unusual office format; save it as .docx, .xlsx, .pptx or .pdf, for example with exec: soffice --headless --convert-to pdf", s.shown), nil
 	}
+
 	rec := record{info: s.info, offset: in.Offset, limit: in.Limit, pages: in.Pages}
 	r := io.Reader(&ctxReader{ctx: ctx, r: s.r})
 	small := s.info.Size() <= smallBytes
@@ -129,6 +140,7 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 		small = len(data) <= smallBytes
 		r = io.MultiReader(bytes.NewReader(data), r)
 	}
+
 	br := bufio.NewReaderSize(r, sniffBytes)
 	head, err := br.Peek(sniffBytes)
 	if len(head) == 0 {
@@ -138,16 +150,19 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 		f.remember(s, rec)
 		return tool.Textf("(Empty file: %s)", s.shown), nil
 	}
+
 	if res, ok, err := f.readImage(ctx, s, head, br); ok || err != nil {
 		return res, err
 	}
 	if f.unchanged(s, rec, in) {
 		return tool.Textf("(%s is unchanged since these lines were last read; they are above. force=true sends them again.)", s.shown), nil
 	}
+
 	enc := sniff(head, len(head) < sniffBytes, s.name)
 	if enc == notText {
 		return tool.Fail(tool.Unsupported, "%s is not text (%s, %s); inspect it with exec, e.g. file or xxd", s.shown, http.DetectContentType(head), byteSize(s.info.Size())), nil
 	}
+
 	p, err := readPage(decoder(br, enc), in.Offset, in.Limit, pageOptions{count: small, numbers: true, chars: in.chars})
 	if err != nil {
 		return f.fail(ctx, s.shown, err)
@@ -155,6 +170,7 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 	if p.text == "" {
 		return tool.Fail(tool.InvalidArgs, "offset %d is past the end: %s has %s", in.Offset, s.shown, plural(p.total, "line")), nil
 	}
+
 	f.remember(s, rec)
 	res := tool.Text(p.text + p.footer(in.Offset, s.info.Size(), enc))
 	res.Whole = true
@@ -187,9 +203,11 @@ func (p page) footer(offset int, size int64, enc encoding) string {
 	default:
 		fmt.Fprintf(&b, "\n(Lines %d-%d of a file of %s, not counted; next: offset=%d)", offset, p.last, byteSize(size), p.last+1)
 	}
+
 	if p.escaped {
 		b.WriteString("\n(Invisible characters are shown as <U+....>; edit_file accepts that form.)")
 	}
+
 	switch enc {
 	case latin1:
 		b.WriteString("\n(Not UTF-8: decoded as Latin-1.)")
@@ -231,6 +249,7 @@ func byteSize(n int64) string {
 	case n >= 10*k:
 		return fmt.Sprintf("%.1f KiB", float64(n)/k)
 	}
+
 	return plural(int(n), "byte")
 }
 

@@ -44,18 +44,21 @@ func (h *history) get(path string) (record, bool) {
 func (h *history) store(path string, r record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	h.seq++
 	r.seq = h.seq
 	h.files[path] = r
 	if len(h.files) <= maxRecords {
 		return
 	}
+
 	oldest, at := "", h.seq+1
 	for p, r := range h.files {
 		if r.seq < at {
 			oldest, at = p, r.seq
 		}
 	}
+
 	delete(h.files, oldest)
 }
 

@@ -20,10 +20,12 @@ func (f *family) writeFile(ctx context.Context, c tool.Call, in writeInput) (too
 	if len(in.Content) > maxEditBytes {
 		return tool.Fail(tool.TooLarge, "the content is %s; at most %s are written at once", byteSize(int64(len(in.Content))), byteSize(maxEditBytes)), nil
 	}
+
 	w, err := f.jail.WriteAtomic(ctx, in.Path, []byte(in.Content))
 	if err != nil {
 		return f.fail(ctx, in.Path, err)
 	}
+
 	f.wrote(c, in.Path, w, []byte(in.Content))
 	verb := "Overwrote"
 	if w.Created {

@@ -33,6 +33,7 @@ func askStepFun(ctx context.Context, m *maker, o order) (result, error) {
 	if len(o.refs) > 0 {
 		req["style_reference"] = map[string]string{"source_url": o.refs[0].dataURL()}
 	}
+
 	var answer listed
 	err := m.post(ctx, "/images/generations", req, &answer)
 	return answer.result(), err
@@ -44,14 +45,17 @@ func askMiniMax(ctx context.Context, m *maker, o order) (result, error) {
 	for _, p := range o.refs {
 		subjects = append(subjects, map[string]string{"type": "character", "image_file": p.dataURL()})
 	}
+
 	if subjects != nil {
 		req["subject_reference"] = subjects
 	}
+
 	var answer struct {
 		Data struct {
 			Images []string `json:"image_base64"`
 		} `json:"data"`
 	}
+
 	err := m.post(ctx, "/image_generation", req, &answer)
 	return result{images: answer.Data.Images}, err
 }
@@ -63,6 +67,7 @@ func askOllama(ctx context.Context, m *maker, o order) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+
 	var answer struct {
 		Image  string   `json:"image"`
 		Images []string `json:"images"`
@@ -84,11 +89,13 @@ func askAiHubMix(ctx context.Context, m *maker, o order) (result, error) {
 			path = "openai/" + path
 		}
 	}
+
 	in := map[string]any{"prompt": o.prompt, "n": 1, "size": size}
 	var refs []string
 	for _, p := range o.refs {
 		refs = append(refs, p.dataURL())
 	}
+
 	switch len(refs) {
 	case 0:
 	case 1:
@@ -96,10 +103,12 @@ func askAiHubMix(ctx context.Context, m *maker, o order) (result, error) {
 	default:
 		in["image"] = refs
 	}
+
 	var answer map[string]any
 	if err := m.post(ctx, "/models/"+strings.Trim(path, "/")+"/predictions", map[string]any{"input": in}, &answer); err != nil {
 		return result{}, err
 	}
+
 	var res result
 	collect(answer["output"], &res)
 	collect(answer["data"], &res)
@@ -146,13 +155,16 @@ func askModelScope(ctx context.Context, m *maker, o order) (result, error) {
 	for _, p := range o.refs {
 		refs = append(refs, p.dataURL())
 	}
+
 	if refs != nil {
 		req["image_url"] = refs
 	}
+
 	body, err := json.Marshal(req)
 	if err != nil {
 		return result{}, err
 	}
+
 	var job struct {
 		ID string `json:"task_id"`
 	}
@@ -170,6 +182,7 @@ func (m *maker) pollModelScope(ctx context.Context, id string) (result, error) {
 		if err := wait.For(ctx, pollEvery); err != nil {
 			return result{}, err
 		}
+
 		var raw json.RawMessage
 		err := m.send(ctx, call{path: "/tasks/" + url.PathEscape(id), header: map[string]string{"X-ModelScope-Task-Type": "image_generation"}}, &raw)
 		if e := llmError(err); e != nil && e.Retryable() {
@@ -178,6 +191,7 @@ func (m *maker) pollModelScope(ctx context.Context, id string) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
+
 		var task struct {
 			Status string   `json:"task_status"`
 			Images []string `json:"output_images"`
@@ -185,6 +199,7 @@ func (m *maker) pollModelScope(ctx context.Context, id string) (result, error) {
 		if err := m.decode(raw, &task); err != nil {
 			return result{}, err
 		}
+
 		switch task.Status {
 		case "SUCCEED":
 			return result{images: task.Images}, nil
@@ -192,6 +207,7 @@ func (m *maker) pollModelScope(ctx context.Context, id string) (result, error) {
 			return result{}, m.classify.Response(http.StatusOK, nil, raw)
 		}
 	}
+
 	no := false
 	return result{}, &llm.Error{
 		Kind: llm.Timeout, Provider: m.row.name, ShouldRetry: &no,

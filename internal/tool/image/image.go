@@ -64,6 +64,7 @@ func New(o Options) (tool.Tool, error) {
 	if err != nil {
 		return tool.Tool{}, err
 	}
+
 	o.SaveDir = cmp.Or(o.SaveDir, "generated")
 	local := httpsafe.IsLocal(cmp.Or(o.Base, r.base))
 	switch {
@@ -78,12 +79,14 @@ func New(o Options) (tool.Tool, error) {
 	case o.Client == nil || o.Download == nil || o.Media == "":
 		return tool.Tool{}, errors.New("image: Client, Download and Media are required")
 	}
+
 	o.AspectRatio, o.Size = cmp.Or(o.AspectRatio, "1:1"), cmp.Or(o.Size, "1K")
 	o.MaxPerTurn = cmp.Or(o.MaxPerTurn, 4)
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	base := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(cmp.Or(o.Base, r.base), "/"), "/chat/completions"), "/")
 	m := &maker{o: o, row: r, base: base}
 	m.classify = wire.Classifier{Provider: r.name, BaseURL: base, Local: local, Secrets: []httpsafe.Secret{o.Key}}
@@ -138,12 +141,15 @@ type quota struct {
 func (q *quota) reserve(turn string, n, limit int) (left int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	if q.turn != turn {
 		q.turn, q.made = turn, 0
 	}
+
 	if q.made+n > limit {
 		return limit - q.made, false
 	}
+
 	q.made += n
 	return limit - q.made, true
 }
@@ -168,10 +174,12 @@ func (m *maker) run(ctx context.Context, c tool.Call, in input) (tool.Result, er
 	if bad := m.references(&job, in.References); bad != nil {
 		return *bad, nil
 	}
+
 	q := tool.StateOf(c.State, func() *quota { return &quota{} })
 	if left, ok := q.reserve(c.TurnID, count, m.o.MaxPerTurn); !ok {
 		return tool.Fail(tool.DeniedPolicy, "%d pictures asked for, but only %d are left of the %d allowed in one turn (tools.imageGeneration.maxImagesPerTurn)", count, max(left, 0), m.o.MaxPerTurn), nil
 	}
+
 	made, text, err := m.make(ctx, job, count)
 	q.giveBack(c.TurnID, count-len(made))
 	if ctx.Err() != nil {
@@ -192,6 +200,7 @@ func (m *maker) references(job *order, paths []string) *tool.Result {
 	if m.o.Read == nil || !m.row.takesRefs(m.o.Model) {
 		return refuse(tool.Fail(tool.Unsupported, "%s with %s cannot use reference images; leave reference_images out", m.row.name, m.o.Model))
 	}
+
 	for _, p := range paths {
 		data, err := m.o.Read(p)
 		switch {
@@ -204,12 +213,14 @@ func (m *maker) references(job *order, paths []string) *tool.Result {
 		case len(data) > maxPicture:
 			return refuse(tool.Fail(tool.TooLarge, "%s is larger than %d MB", p, maxPicture>>20))
 		}
+
 		mime := llm.PictureType(data)
 		if mime == "" {
 			return refuse(tool.Fail(tool.InvalidArgs, "%s is not a PNG, JPEG, WebP or GIF picture", p))
 		}
 		job.refs = append(job.refs, picture{data, mime})
 	}
+
 	return nil
 }
 
@@ -221,6 +232,7 @@ func (m *maker) make(ctx context.Context, job order, count int) (made []picture,
 		if last != nil && !m.pause(ctx, last) {
 			break
 		}
+
 		var got []picture
 		var said string
 		got, said, last = m.attempt(ctx, job, count-len(made))
@@ -231,6 +243,7 @@ func (m *maker) make(ctx context.Context, job order, count int) (made []picture,
 			return made, text, nil
 		}
 	}
+
 	return made, text, err
 }
 
@@ -243,6 +256,7 @@ func (m *maker) attempt(ctx context.Context, job order, limit int) (got []pictur
 	if len(res.images) == 0 {
 		return nil, res.text, errNoPicture
 	}
+
 	for _, src := range res.images[:min(len(res.images), limit)] {
 		p, fetchErr := m.fetch(ctx, src)
 		if fetchErr != nil {
@@ -251,6 +265,7 @@ func (m *maker) attempt(ctx context.Context, job order, limit int) (got []pictur
 		}
 		got = append(got, p)
 	}
+
 	return got, res.text, err
 }
 
@@ -282,10 +297,12 @@ func failure(err error, text string) tool.Result {
 	if text != "" {
 		text = fmt.Sprintf(" It said: %q", text[:min(len(text), 500)])
 	}
+
 	code := tool.Internal
 	if b, ok := errors.AsType[*httpsafe.BlockedError](err); ok {
 		return tool.Fail(tool.DeniedSSRF, "the picture cannot be fetched: %v", b)
 	}
+
 	e, ok := errors.AsType[*llm.Error](err)
 	switch {
 	case ok && slices.Contains([]llm.Kind{llm.Auth, llm.Permission, llm.Billing, llm.Configuration}, e.Kind):
@@ -297,6 +314,7 @@ func failure(err error, text string) tool.Result {
 	case errors.Is(err, errTooLarge):
 		code = tool.TooLarge
 	}
+
 	r := tool.Fail(code, "no picture was made: %v.%s", err, text)
 	r.MayHaveRun = true
 	return r
@@ -327,10 +345,12 @@ func (m *maker) store(made []picture, prompt string, sources []string, text stri
 		}
 		out.Artifacts = append(out.Artifacts, a)
 	}
+
 	b, err := json.Marshal(out)
 	if err != nil {
 		return tool.Result{}, err
 	}
+
 	res := tool.Text(string(b))
 	res.Trusted = text == "" // else the provider speaks in it
 	return res, nil

@@ -71,6 +71,7 @@ func askOpenRouter(ctx context.Context, m *maker, o order) (result, error) {
 		}
 		content = parts
 	}
+
 	var answer struct {
 		Choices []struct {
 			Message struct {
@@ -83,6 +84,7 @@ func askOpenRouter(ctx context.Context, m *maker, o order) (result, error) {
 			} `json:"message"`
 		} `json:"choices"`
 	}
+
 	err := m.post(ctx, "/chat/completions", map[string]any{
 		"model": m.o.Model, "messages": []any{map[string]any{"role": "user", "content": content}},
 		"modalities": []string{"image", "text"}, "image_config": map[string]string{"aspect_ratio": o.ratio, "image_size": o.size},
@@ -132,6 +134,7 @@ func askOpenAI(ctx context.Context, m *maker, o order) (result, error) {
 	default:
 		req["size"] = openAISize(o)
 	}
+
 	var answer listed
 	if len(o.refs) > 0 {
 		body, mime, err := editForm(model, o)
@@ -141,6 +144,7 @@ func askOpenAI(ctx context.Context, m *maker, o order) (result, error) {
 		err = m.send(ctx, call{path: "/images/edits", body: body, mime: mime}, &answer)
 		return answer.result(), err
 	}
+
 	err := m.post(ctx, "/images/generations", req, &answer)
 	return answer.result(), err
 }
@@ -155,6 +159,7 @@ func editForm(model string, o order) (body []byte, mime string, err error) {
 			return nil, "", err
 		}
 	}
+
 	for i, p := range o.refs {
 		part, err := w.CreatePart(textproto.MIMEHeader{
 			"Content-Disposition": {multipart.FileContentDisposition("image[]", fmt.Sprintf("image%d.%s", i+1, extension(p.mime)))},
@@ -167,6 +172,7 @@ func editForm(model string, o order) (body []byte, mime string, err error) {
 			return nil, "", err
 		}
 	}
+
 	if err := w.Close(); err != nil {
 		return nil, "", err
 	}
@@ -189,14 +195,17 @@ func askGemini(ctx context.Context, m *maker, o order) (result, error) {
 	if isImagen(model) {
 		return askImagen(ctx, m, o, at)
 	}
+
 	parts := []any{map[string]any{"text": o.prompt}}
 	for _, p := range o.refs {
 		parts = append(parts, map[string]any{"inlineData": map[string]string{"mimeType": p.mime, "data": base64.StdEncoding.EncodeToString(p.data)}})
 	}
+
 	look := map[string]string{"aspectRatio": o.ratio}
 	if !strings.HasPrefix(model, "gemini-2") { // the older models know one size only
 		look["imageSize"] = o.size
 	}
+
 	body, err := json.Marshal(map[string]any{
 		"contents":         []any{map[string]any{"role": "user", "parts": parts}},
 		"generationConfig": map[string]any{"responseModalities": []string{"TEXT", "IMAGE"}, "imageConfig": look},
@@ -204,6 +213,7 @@ func askGemini(ctx context.Context, m *maker, o order) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+
 	var answer struct {
 		Candidates []struct {
 			Content struct {
@@ -217,6 +227,7 @@ func askGemini(ctx context.Context, m *maker, o order) (result, error) {
 			} `json:"content"`
 		} `json:"candidates"`
 	}
+
 	err = m.send(ctx, call{url: at + ":generateContent", body: body}, &answer)
 	var res result
 	for _, c := range answer.Candidates {
@@ -230,6 +241,7 @@ func askGemini(ctx context.Context, m *maker, o order) (result, error) {
 			}
 		}
 	}
+
 	return res, err
 }
 
@@ -241,11 +253,13 @@ func askImagen(ctx context.Context, m *maker, o order, at string) (result, error
 	if err != nil {
 		return result{}, err
 	}
+
 	var answer struct {
 		Predictions []struct {
 			Data string `json:"bytesBase64Encoded"`
 		} `json:"predictions"`
 	}
+
 	err = m.send(ctx, call{url: at + ":predict", body: body}, &answer)
 	var res result
 	for _, p := range answer.Predictions {

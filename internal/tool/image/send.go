@@ -40,14 +40,17 @@ func (m *maker) send(ctx context.Context, c call, into any) error {
 	if c.body != nil {
 		method, body = http.MethodPost, bytes.NewReader(c.body)
 	}
+
 	url := c.url
 	if url == "" {
 		url = m.base + c.path
 	}
+
 	req, err := http.NewRequestWithContext(attempt, method, url, body)
 	if err != nil {
 		return &llm.Error{Kind: llm.Configuration, Provider: m.row.name, Message: "the provider's address is not a URL"}
 	}
+
 	m.header(req, c)
 	resp, err := m.o.Client.Do(req)
 	if err != nil {
@@ -56,6 +59,7 @@ func (m *maker) send(ctx context.Context, c call, into any) error {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return m.classify.Read(resp)
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
@@ -74,6 +78,7 @@ func (m *maker) header(req *http.Request, c call) {
 			req.Header.Set("Content-Type", c.mime)
 		}
 	}
+
 	req.Header.Set("User-Agent", "nanobot")
 	switch {
 	case m.o.Key.IsZero():
@@ -82,9 +87,11 @@ func (m *maker) header(req *http.Request, c call) {
 	default:
 		req.Header.Set("Authorization", "Bearer "+m.o.Key.Reveal())
 	}
+
 	for name, v := range c.header {
 		req.Header.Set(name, v)
 	}
+
 	for name, v := range m.o.Headers {
 		req.Header.Set(name, v.Reveal())
 	}

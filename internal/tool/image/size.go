@@ -29,6 +29,7 @@ func (o order) pixels() (w, h int) {
 	if w, h, ok := parseSize(o.size); ok {
 		return w, h
 	}
+
 	long := 1024.0
 	switch strings.ToUpper(o.size) {
 	case "2K":
@@ -36,6 +37,7 @@ func (o order) pixels() (w, h int) {
 	case "4K":
 		long = 4096
 	}
+
 	a, b, _ := parseRatio(o.ratio)
 	round := func(f float64) int { return max(int(math.Round(f/8))*8, 8) }
 	if a >= b {
@@ -50,6 +52,7 @@ func (o order) nearest(sizes ...string) string {
 	if _, _, ok := parseSize(o.size); ok {
 		return strings.ToLower(o.size)
 	}
+
 	a, b, _ := parseRatio(o.ratio)
 	want := math.Log(float64(a) / float64(b))
 	best, off := "", math.Inf(1)

@@ -47,9 +47,11 @@ func (m *maker) fetch(ctx context.Context, src string) (picture, error) {
 	default:
 		data, err = decodeBase64(src)
 	}
+
 	if err != nil {
 		return picture{}, err
 	}
+
 	mime := llm.PictureType(data)
 	if mime == "" {
 		return picture{}, errNotPicture
@@ -66,13 +68,16 @@ func decodeBase64(src string) ([]byte, error) {
 		}
 		src = rest
 	}
+
 	if base64.RawStdEncoding.DecodedLen(len(src)) > maxPicture+maxPicture/16 { // line breaks aside
 		return nil, errTooLarge
 	}
+
 	src = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "").Replace(strings.TrimSpace(src)), "=")
 	if base64.RawStdEncoding.DecodedLen(len(src)) > maxPicture {
 		return nil, errTooLarge
 	}
+
 	data, err := base64.RawStdEncoding.DecodeString(src)
 	if err != nil {
 		return nil, errNotPicture
@@ -89,20 +94,24 @@ func (m *maker) download(ctx context.Context, src string) ([]byte, error) {
 	if m.classify.Local && sameHost(src, m.base) {
 		client = m.o.Client
 	}
+
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, src, http.NoBody)
 	if err != nil {
 		return nil, errors.New("the provider named an address that is not a URL")
 	}
+
 	req.Header.Set("Accept", "image/*")
 	req.Header.Set("User-Agent", "nanobot")
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("fetch the picture: %w", httpsafe.WithoutURL(err))
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("fetch the picture: HTTP %d", resp.StatusCode)
 	}
+
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxPicture+1))
 	if err != nil {
 		return nil, fmt.Errorf("fetch the picture: %w", err)
@@ -129,12 +138,14 @@ func (m *maker) save(p picture, prompt string, sources []string) (artifact, erro
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return artifact{}, err
 	}
+
 	var id [6]byte
 	_, _ = rand.Read(id[:]) // never fails
 	name := "img_" + hex.EncodeToString(id[:])
 	if sources == nil {
 		sources = []string{}
 	}
+
 	a := artifact{
 		ID: name, Path: filepath.Join(dir, name+"."+extension(p.mime)), MIME: p.mime, Prompt: prompt,
 		Model: m.o.Model, Provider: m.row.name, Sources: sources, Created: now.Format(time.RFC3339),

@@ -40,6 +40,7 @@ func (s *server) call(ctx context.Context, o offer, do request) (tool.Result, er
 		}
 		res, sent, err = s.attempt(ctx, do)
 	}
+
 	s.log.DebugContext(ctx, "mcp call", "kind", o.kind.label(), "name", text.Label(o.raw, 80),
 		"dur_ms", time.Since(start).Milliseconds(), "bytes", len(res.Content.String()), "is_error", res.IsError, "err", s.clean(err))
 	if err != nil {
@@ -79,6 +80,7 @@ func answered(err error) (*jsonrpc.Error, bool) {
 		}
 		return wire, true
 	}
+
 	switch e := err.(type) { //nolint:errorlint // see above
 	case interface{ Unwrap() error }:
 		return answered(e.Unwrap())
@@ -89,6 +91,7 @@ func answered(err error) (*jsonrpc.Error, bool) {
 			}
 		}
 	}
+
 	return nil, false
 }
 
@@ -102,6 +105,7 @@ func (s *server) attempt(ctx context.Context, do request) (res tool.Result, sent
 		}
 		return res, false, fmt.Errorf("%w: %w", errNotConnected, err)
 	}
+
 	ctx, done := l.under(ctx)
 	defer done()
 	ctx, flag := withSent(ctx)
@@ -125,11 +129,13 @@ func (s *server) attempt(ctx context.Context, do request) (res tool.Result, sent
 		// one must not be used again.
 		s.drop(l)
 		err = fmt.Errorf("%w: %w", errLost, err)
+
 	default:
 		if _, ok := answered(err); !ok && ctx.Err() == nil {
 			s.mark(l, "the last call failed: "+s.clean(err))
 		}
 	}
+
 	return res, flag.Load(), err
 }
 
@@ -181,9 +187,11 @@ func (s *server) failure(o offer, sent bool, err error) tool.Result {
 			res.Code = tool.InvalidArgs
 		}
 		return res // it answered, so it knows
+
 	default:
 		res = tool.Fail(tool.Internal, "the call to MCP server %q failed: %s.", name, s.clean(err))
 	}
+
 	res.MayHaveRun = sent && !o.readOnly
 	return res
 }
@@ -201,6 +209,7 @@ func (s *server) tool(name string, o offer) tool.Tool {
 	if !o.readOnly {
 		t.Sink = tool.SinkRemote
 	}
+
 	t.Run = func(ctx context.Context, c tool.Call) (tool.Result, error) {
 		args, err := o.params.arguments(c.Input)
 		if err != nil {
@@ -222,18 +231,21 @@ func (s *server) request(o offer, args json.RawMessage) request {
 			}
 			return s.resourceResult(r), nil
 		}
+
 	case kindPrompt:
 		return func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) (tool.Result, error) {
 			var in map[string]string
 			if json.Unmarshal(args, &in) != nil {
 				return tool.Fail(tool.InvalidArgs, "all parameters must be strings"), nil //nolint:nilerr // the model sees it
 			}
+
 			r, err := cs.GetPrompt(ctx, &sdk.GetPromptParams{Name: o.raw, Arguments: in, Meta: meta})
 			if err != nil {
 				return tool.Result{}, err
 			}
 			return s.promptResult(r), nil
 		}
+
 	default:
 		return func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) (tool.Result, error) {
 			r, err := cs.CallTool(ctx, &sdk.CallToolParams{Name: o.raw, Arguments: args, Meta: meta})

@@ -86,10 +86,12 @@ func ParseServer(name string, raw json.RawMessage) (Server, []Warning, error) {
 	if strings.TrimSpace(name) == "" {
 		return s, nil, errors.New("a server needs a name")
 	}
+
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &all); err != nil || all == nil {
 		return s, nil, errors.New("want an object with a command or a url")
 	}
+
 	var warns []Warning
 	fields := s.fields()
 	seen := map[string]string{}
@@ -106,11 +108,13 @@ func ParseServer(name string, raw json.RawMessage) (Server, []Warning, error) {
 		case string(all[key]) == "null":
 			continue
 		}
+
 		seen[plain] = key
 		if err := set(all[key]); err != nil {
 			return s, warns, fmt.Errorf("%s: %w", key, err)
 		}
 	}
+
 	more, err := s.resolve()
 	return s, append(warns, more...), err
 }
@@ -187,6 +191,7 @@ func unknownKey(key string, fields map[string]func(json.RawMessage) error) strin
 	case "autoapprove", "alwaysallow":
 		return "ignored; approvals are set in tools.approval"
 	}
+
 	known := []string{
 		"type", "command", "args", "env", "cwd", "url", "headers", "auth", "clientId", "clientSecret", "scope", "toolTimeout", "enabledTools",
 		"enabledResources", "enabledPrompts", "trusted", "sandbox", "allowedHosts", "disabled",
@@ -211,6 +216,7 @@ func (s *Server) resolve() ([]Warning, error) {
 		default:
 			return nil, errors.New("has neither a command nor a url")
 		}
+
 	case "stdio":
 		s.Type = Stdio
 	case "sse":
@@ -220,6 +226,7 @@ func (s *Server) resolve() ([]Warning, error) {
 	default:
 		return nil, fmt.Errorf("type: want %s, %s or %s", Stdio, transportSSE, StreamableHTTP)
 	}
+
 	switch plainKey(s.Auth) {
 	case "":
 	case WithLogin:
@@ -229,9 +236,11 @@ func (s *Server) resolve() ([]Warning, error) {
 		if s.Client.ID == "" || s.Client.Secret.IsZero() {
 			return nil, fmt.Errorf("auth: %q needs clientId and clientSecret", withClient)
 		}
+
 	default:
 		return nil, fmt.Errorf("auth: want %q, %q or nothing", WithLogin, withClient)
 	}
+
 	if s.Type == Stdio {
 		return s.checkStdio()
 	}
@@ -245,15 +254,18 @@ func (s *Server) checkStdio() (warns []Warning, err error) {
 	if strings.ContainsRune(s.Command+s.Cwd+strings.Join(s.Args, ""), 0) {
 		return nil, errors.New("command, args and cwd must not contain a NUL byte")
 	}
+
 	if s.URL != "" || len(s.Headers) > 0 {
 		warns = append(warns, Warning{"url", "ignored, because the server is started by its command"})
 		s.URL, s.Headers = "", nil
 	}
+
 	for _, host := range s.AllowedHosts {
 		if _, err := httpsafe.ParseHostRule(host); err != nil {
 			warns = append(warns, Warning{"allowedHosts", "ignored: " + err.Error()})
 		}
 	}
+
 	if len(s.AllowedHosts) > 0 && !s.Sandbox {
 		warns = append(warns, Warning{"allowedHosts", "without effect, because the server does not run in the sandbox"})
 	}
@@ -261,6 +273,7 @@ func (s *Server) checkStdio() (warns []Warning, err error) {
 		warns = append(warns, Warning{"auth", "ignored, because only HTTP servers have it"})
 		s.Auth = ""
 	}
+
 	s.Client = Client{}
 	for k := range s.Env {
 		if k == "" || strings.ContainsAny(k, "=\x00") {
@@ -275,6 +288,7 @@ func (s *Server) checkHTTP() (warns []Warning, err error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("url: want an http or https URL")
 	}
+
 	u.Fragment = ""
 	s.URL = u.String()
 	if s.Command != "" {
@@ -284,6 +298,7 @@ func (s *Server) checkHTTP() (warns []Warning, err error) {
 		s.Env = nil
 		s.Cwd = ""
 	}
+
 	if s.Client.ID+s.Client.Scope != "" && s.Auth == "" {
 		warns = append(warns, Warning{"clientId", `without effect, because auth is not set to "oauth" or "client_credentials"`})
 	}
@@ -291,6 +306,7 @@ func (s *Server) checkHTTP() (warns []Warning, err error) {
 		warns = append(warns, Warning{"sandbox", "ignored, because nothing is started for an HTTP server"})
 		s.Sandbox = false
 	}
+
 	for k, v := range s.Headers {
 		if !headerName(k) || strings.ContainsAny(v.Reveal(), "\r\n\x00") {
 			return warns, errors.New("headers: a name or value has characters that headers must not have")
@@ -299,6 +315,7 @@ func (s *Server) checkHTTP() (warns []Warning, err error) {
 			warns = append(warns, Warning{"headers", "Authorization is ignored, because auth is set"})
 		}
 	}
+
 	return warns, nil
 }
 

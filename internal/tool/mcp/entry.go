@@ -40,6 +40,7 @@ func (s *Server) Target() string {
 		}
 		return httpsafe.RedactSecrets(strings.Join(words, " "))
 	}
+
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		return ""
@@ -70,6 +71,7 @@ func Summaries(entries []Entry, auth *OAuth) []Summary {
 		for _, w := range e.Warnings {
 			j.Warnings = append(j.Warnings, w.String())
 		}
+
 		switch {
 		case e.Problem != nil:
 			j.State, j.Error = "invalid", e.Problem.Error()
@@ -81,8 +83,10 @@ func Summaries(entries []Entry, auth *OAuth) []Summary {
 				j.State = string(PendingLogin)
 			}
 		}
+
 		out = append(out, j)
 	}
+
 	return out
 }
 
@@ -96,6 +100,7 @@ func Probe(ctx context.Context, o Options, entries []Entry, auth *OAuth) ([]Summ
 			o.Servers = append(o.Servers, e.Server)
 		}
 	}
+
 	if len(o.Servers) == 0 {
 		return out, nil
 	}
@@ -104,6 +109,7 @@ func Probe(ctx context.Context, o Options, entries []Entry, auth *OAuth) ([]Summ
 	if err != nil {
 		return nil, err
 	}
+
 	for _, st := range p.Status {
 		i := slices.IndexFunc(out, func(s Summary) bool { return s.Name == st.Name })
 		out[i].Live(st)

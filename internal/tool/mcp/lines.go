@@ -45,6 +45,7 @@ func (l *lineReader) next() (jsonrpc.Message, error) {
 			l.queue = l.queue[1:]
 			return m, nil
 		}
+
 		line, tail, err := l.line()
 		switch {
 		case tail != nil:
@@ -57,6 +58,7 @@ func (l *lineReader) next() (jsonrpc.Message, error) {
 				l.odd(string(line[:min(len(line), 300)]))
 			}
 		}
+
 		if err != nil && len(l.queue) == 0 {
 			return nil, err
 		}
@@ -77,6 +79,7 @@ func (l *lineReader) line() (line, tail []byte, err error) {
 		default:
 			line = append(line, part...)
 		}
+
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, tail, err
 		}
@@ -89,6 +92,7 @@ func decodeLine(line []byte) []jsonrpc.Message {
 	if len(line) == 0 || line[0] != '{' && line[0] != '[' {
 		return nil
 	}
+
 	if line[0] == '{' {
 		m, err := jsonrpc.DecodeMessage(line)
 		if err != nil {
@@ -96,10 +100,12 @@ func decodeLine(line []byte) []jsonrpc.Message {
 		}
 		return []jsonrpc.Message{m}
 	}
+
 	var batch []json.RawMessage
 	if json.Unmarshal(line, &batch) != nil {
 		return nil
 	}
+
 	var out []jsonrpc.Message
 	for _, raw := range batch {
 		if m, err := jsonrpc.DecodeMessage(raw); err == nil {
@@ -126,13 +132,16 @@ func tooLong(head, tail []byte) jsonrpc.Message {
 	if m == nil {
 		m = idAtEnd().FindSubmatch(tail)
 	}
+
 	if m == nil {
 		return nil
 	}
+
 	var n float64
 	if json.Unmarshal(m[1], &n) != nil {
 		return nil
 	}
+
 	id, err := jsonrpc.MakeID(n)
 	if err != nil {
 		return nil

@@ -47,15 +47,18 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 		stop := context.AfterFunc(linkCtx, func() { cancel(context.Cause(linkCtx)) })
 		return ctx, func() { stop(); cancel(context.Canceled) }
 	}}
+
 	t, err := s.transport(l, o)
 	if err != nil {
 		cancel(err)
 		return nil, err
 	}
+
 	l.wire = newWire(t)
 	if l.web != nil {
 		l.wire.version = l.web.setVersion
 	}
+
 	l.wg.Go(func() { l.wire.answerLoop(linkCtx) })
 	timer := time.AfterFunc(s.pool.timing.connect, func() {
 		cancel(errSilent)
@@ -65,6 +68,7 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 	if o.discover == 0 || s.Type == transportSSE {
 		opts.ProtocolVersion = legacyVersion
 	}
+
 	l.session, err = s.client(o.discover).Connect(linkCtx, l.wire, opts)
 	if !timer.Stop() || err != nil {
 		if cause := context.Cause(linkCtx); cause != nil {
@@ -73,6 +77,7 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 		if fault := l.web.blamed(); fault != nil {
 			err = fault
 		}
+
 		lost := l.wire.isLost()
 		l.close()
 		if lost && l.proc != nil && !errors.Is(err, errSilent) {
@@ -80,18 +85,21 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 		}
 		return nil, err
 	}
+
 	if res := l.session.InitializeResult(); s.Type == StreamableHTTP && res.ProtocolVersion <= legacyVersion {
 		open := make(chan struct{})
 		opened := sync.OnceFunc(func() { close(open) })
 		l.wg.Go(func() { l.web.listen(linkCtx, l.client, l.wire.filter, opened) })
 		late := time.NewTimer(s.pool.timing.listen)
 		defer late.Stop()
+
 		select {
 		case <-open:
 		case <-late.C:
 		case <-linkCtx.Done():
 		}
 	}
+
 	return l, nil
 }
 
@@ -102,10 +110,12 @@ func (s *server) transport(l *link, o dialOptions) (sdk.Transport, error) {
 		l.proc = p
 		return p, err
 	}
+
 	w, client, err := newWeb(s.Server, s.pool.o.Auth, l.under)
 	if err != nil {
 		return nil, err
 	}
+
 	l.web, l.client = w, client
 	if s.Type == transportSSE {
 		return &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxBody}, nil
@@ -127,6 +137,7 @@ func (s *server) client(discover time.Duration) *sdk.Client {
 		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) {},
 		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {},
 	})
+
 	c.AddSendingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			if method == "server/discover" {
@@ -152,6 +163,7 @@ func (l *link) close() {
 	if l.proc != nil {
 		l.proc.stop()
 	}
+
 	l.wg.Wait()
 	if l.client != nil {
 		l.client.CloseIdleConnections()

@@ -111,6 +111,7 @@ func New(o Options) (*Pool, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	o.Log = o.Log.With("component", "mcp")
 	if o.Now == nil {
 		o.Now = time.Now
@@ -118,10 +119,12 @@ func New(o Options) (*Pool, error) {
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
+
 	p := &Pool{o: o, timing: defaultTiming(), pins: &pins{store: o.Pins}, start: make(chan struct{})}
 	if o.Patient {
 		p.timing.first = 2 * p.timing.connect // a server may be tried with two versions of the protocol
 	}
+
 	for _, c := range o.Servers {
 		if c.Name == "" {
 			return nil, errors.New("an MCP server has no name")
@@ -131,6 +134,7 @@ func New(o Options) (*Pool, error) {
 		}
 		p.servers = append(p.servers, newServer(p, c))
 	}
+
 	slices.SortStableFunc(p.servers, func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
 	p.refresh()
 	return p, nil
@@ -144,12 +148,14 @@ func (p *Pool) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	var wg sync.WaitGroup
 	for _, s := range p.servers {
 		if !s.Disabled {
 			wg.Go(func() { s.run(ctx) })
 		}
 	}
+
 	wg.Wait()
 	return ctx.Err()
 }
@@ -172,10 +178,12 @@ func (p *Pool) Slow(ctx context.Context) (names []string) {
 	if !p.o.Patient {
 		return nil
 	}
+
 	p.awaitFirstTries(ctx, p.timing.slow)
 	p.mu.Lock()
 	over := time.Since(p.started) >= p.timing.first
 	p.mu.Unlock()
+
 	for _, s := range p.servers {
 		s.mu.Lock()
 		if !s.tried && !over {
@@ -183,6 +191,7 @@ func (p *Pool) Slow(ctx context.Context) (names []string) {
 		}
 		s.mu.Unlock()
 	}
+
 	return names
 }
 
@@ -195,11 +204,13 @@ func (p *Pool) awaitFirstTries(ctx context.Context, within time.Duration) {
 		p.mu.Unlock()
 		close(p.start)
 	})
+
 	p.mu.Lock()
 	left := time.Until(p.started.Add(within))
 	p.mu.Unlock()
 	t := time.NewTimer(left)
 	defer t.Stop()
+
 	for _, s := range p.servers {
 		for {
 			s.mu.Lock()
@@ -208,6 +219,7 @@ func (p *Pool) awaitFirstTries(ctx context.Context, within time.Duration) {
 			if tried {
 				break
 			}
+
 			select {
 			case <-moved:
 			case <-t.C:
@@ -225,6 +237,7 @@ func (p *Pool) awaitFirstTries(ctx context.Context, within time.Duration) {
 func (p *Pool) refresh() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	type owned struct {
 		s *server
 		o offer
@@ -241,8 +254,10 @@ func (p *Pool) refresh() {
 				ids = append(ids, o.identity)
 			}
 		}
+
 		s.mu.Unlock()
 	}
+
 	names := uniqueNames(ids, p.o.Reserved)
 	var tools []tool.Tool
 	for _, e := range all {
@@ -250,11 +265,13 @@ func (p *Pool) refresh() {
 			tools = append(tools, e.s.tool(name, e.o))
 		}
 	}
+
 	slices.SortStableFunc(tools, func(a, b tool.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	h := sha256.New()
 	for _, t := range tools {
 		_, _ = fmt.Fprintf(h, "%q %q %q %t\n", t.Name, t.Description, t.Schema, t.ReadOnly)
 	}
+
 	if sum := [sha256.Size]byte(h.Sum(nil)); sum != p.sum {
 		p.tools, p.sum = tools, sum
 		p.gen++
@@ -281,6 +298,7 @@ func (p *Pool) Relist(server string) {
 		s.mu.Lock()
 		l := s.link
 		s.mu.Unlock()
+
 		if s.Name == server && l != nil {
 			select {
 			case l.wire.changed <- struct{}{}:
@@ -324,11 +342,13 @@ func (p *Pool) Missing() map[string]string {
 		default:
 			continue
 		}
+
 		if out == nil {
 			out = map[string]string{}
 		}
 		out[plainName("mcp_"+s.Name+"_")] = note
 	}
+
 	return out
 }
 
@@ -339,14 +359,17 @@ func (p *Pool) Names(server string) []string {
 		if s.Name != server {
 			continue
 		}
+
 		s.mu.Lock()
 		for _, o := range s.list.offers {
 			if o.kind == kindTool {
 				out = append(out, o.raw)
 			}
 		}
+
 		s.mu.Unlock()
 	}
+
 	return out
 }
 
@@ -365,7 +388,9 @@ func (p *Pool) Status() []Status {
 			Held: slices.Clone(s.list.held), Digest: s.list.digest, New: s.list.unaccepted(), Error: s.reason, Since: s.since,
 			Log: strings.ToValidUTF8(tail[max(0, len(tail)-maxLog):], ""),
 		}
+
 		s.mu.Unlock()
 	}
+
 	return out
 }

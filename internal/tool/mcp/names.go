@@ -34,11 +34,13 @@ func offeredName(server string, k kind, raw string) string {
 	if k != kindTool {
 		full += string(k) + "_"
 	}
+
 	full += raw
 	name := plainName(full)
 	if len(name) <= maxName {
 		return name
 	}
+
 	sum := sha1.Sum([]byte(full)) //nolint:gosec // see above
 	return name[:maxName-9] + "_" + hex.EncodeToString(sum[:4])
 }
@@ -55,6 +57,7 @@ func plainName(s string) string {
 			out = append(out, '_')
 		}
 	}
+
 	return string(out)
 }
 
@@ -82,10 +85,12 @@ func uniqueNames(ids []identity, reserved []string) map[identity]string {
 			wanted[name] = append(wanted[name], id)
 		}
 	}
+
 	taken := map[string]int{}
 	for _, r := range reserved {
 		taken[r] = 2 // never free
 	}
+
 	names := map[identity]string{}
 	for name, group := range wanted {
 		for _, id := range group {
@@ -96,9 +101,11 @@ func uniqueNames(ids []identity, reserved []string) map[identity]string {
 			names[id] = n
 		}
 	}
+
 	for _, n := range names {
 		taken[n]++
 	}
+
 	for id, n := range names {
 		if taken[n] > 1 {
 			delete(names, id)

@@ -64,6 +64,7 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 	if o.Store == nil {
 		return nil, errors.New("no store for logins")
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -85,6 +86,7 @@ func (a *OAuth) Token(ctx context.Context, server, url string) (httpsafe.Secret,
 	if err != nil {
 		return httpsafe.Secret{}, err
 	}
+
 	switch {
 	case e != nil && e.Tokens != nil && a.usable(server, *e.Tokens):
 		return a.use(server, *e.Tokens), nil
@@ -99,6 +101,7 @@ func (a *OAuth) Token(ctx context.Context, server, url string) (httpsafe.Secret,
 	if a.flights[server] == f {
 		delete(a.flights, server) // the store has the token, and others may change it there
 	}
+
 	a.mu.Unlock()
 	if err != nil {
 		return httpsafe.Secret{}, err
@@ -134,6 +137,7 @@ func (a *OAuth) flight(server, url string) *oauth.Source[oauthTokens] {
 			Grace: refreshGrace,
 		})
 	}
+
 	return a.flights[server]
 }
 
@@ -170,6 +174,7 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (oauthTokens, e
 	if err != nil {
 		return oauthTokens{}, err
 	}
+
 	defer unlock()
 	e, gen, err := a.store.read(ctx, server, url)
 	if err != nil {
@@ -184,10 +189,12 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (oauthTokens, e
 	if e.Tokens.Refresh == "" || e.Client == nil || e.Client.ID == "" {
 		return oauthTokens{}, loginNeeded(server)
 	}
+
 	w, err := a.wire(url)
 	if err != nil {
 		return oauthTokens{}, err
 	}
+
 	if e.At == nil {
 		d, err := w.discover(ctx, url)
 		if err != nil {
@@ -195,6 +202,7 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (oauthTokens, e
 		}
 		e.At = &oauthPlace{Issuer: d.meta.Issuer, Token: d.meta.TokenEndpoint, Resource: d.resource}
 	}
+
 	fresh, err := w.refresh(ctx, e, a.o.Now())
 	if errors.Is(err, errGrantRefused) {
 		if cerr := a.store.drop(ctx, server, gen, e.Tokens.Refresh); cerr != nil {
@@ -202,9 +210,11 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (oauthTokens, e
 		}
 		return oauthTokens{}, fmt.Errorf("%w (%w)", loginNeeded(server), err)
 	}
+
 	if err != nil {
 		return oauthTokens{}, fmt.Errorf("renew the login at %s: %w", server, err)
 	}
+
 	kept, err := a.store.renew(ctx, server, oauthRenewal{generation: gen, used: e.Tokens.Refresh, tokens: fresh, at: e.At})
 	if err != nil {
 		return oauthTokens{}, err
@@ -212,6 +222,7 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (oauthTokens, e
 	if !kept { // the owner logged out or in meanwhile: that counts
 		return oauthTokens{}, loginNeeded(server)
 	}
+
 	a.o.Log.DebugContext(ctx, "mcp login renewed", "server", server)
 	return fresh, nil
 }
@@ -222,6 +233,7 @@ func (a *OAuth) use(server string, t oauthTokens) httpsafe.Secret {
 	news := a.o.Known != nil && a.reported[server] != t.Access
 	a.reported[server] = t.Access
 	a.mu.Unlock()
+
 	if news {
 		a.o.Known("mcp."+server+".access_token", httpsafe.NewSecret(t.Access))
 		if t.Refresh != "" {
@@ -245,10 +257,12 @@ func (a *OAuth) State(server, url string) (LoginState, error) {
 	if a.o.Clients[server].Alone {
 		return LoginState{LoggedIn: true, Renews: true}, nil
 	}
+
 	e, _, err := a.store.read(context.Background(), server, url)
 	if err != nil || e == nil || e.Tokens == nil {
 		return LoginState{}, err
 	}
+
 	st := LoginState{LoggedIn: true, Scope: e.Tokens.Scope, Renews: e.Tokens.Refresh != ""}
 	if e.Tokens.ExpiresAt > 0 {
 		st.Expires = time.Unix(e.Tokens.ExpiresAt, 0)

@@ -31,6 +31,7 @@ func (w *oauthWire) discover(ctx context.Context, server string) (oauthFound, er
 	if err != nil {
 		return oauthFound{}, err
 	}
+
 	res, err := w.resource(ctx, server, hint.metadata)
 	if err != nil {
 		return oauthFound{}, err
@@ -38,23 +39,28 @@ func (w *oauthWire) discover(ctx context.Context, server string) (oauthFound, er
 	if res == nil {
 		return w.olderServer(ctx, server, hint.scope, refused)
 	}
+
 	found := oauthFound{resource: res.Resource, scope: hint.scope}
 	if found.scope == "" {
 		found.scope = strings.Join(res.ScopesSupported, " ")
 	}
+
 	var problems []error
 	for _, issuer := range res.AuthorizationServers[:min(len(res.AuthorizationServers), 3)] {
 		meta, err := w.metadata(ctx, issuer, false)
 		if err == nil && meta == nil {
 			err = fmt.Errorf("%s says nothing about itself", oauth.HostOf(issuer))
 		}
+
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
+
 		found.meta = meta
 		return found.offline(w.alone), nil
 	}
+
 	return oauthFound{}, errors.Join(problems...)
 }
 
@@ -87,6 +93,7 @@ func (w *oauthWire) challenge(ctx context.Context, server string) (hint oauthHin
 		if a.Status != http.StatusUnauthorized {
 			continue
 		}
+
 		// A header that cannot be read is one that says nothing.
 		list, _ := oauthex.ParseWWWAuthenticate(a.Header.Values("WWW-Authenticate"))
 		for _, c := range list {
@@ -107,11 +114,13 @@ func (w *oauthWire) resource(ctx context.Context, server, hint string) (*oauthex
 	if err != nil {
 		return nil, err
 	}
+
 	const known = "/.well-known/oauth-protected-resource"
 	places := []string{oauthAt(u, known+strings.TrimRight(u.EscapedPath(), "/")), oauthAt(u, known)}
 	if hint != "" {
 		places = slices.Insert(places, 0, hint)
 	}
+
 	for i, place := range slices.Compact(places) {
 		var r oauthex.ProtectedResourceMetadata
 		ok, err := w.document(ctx, place, &r)
@@ -129,6 +138,7 @@ func (w *oauthWire) resource(ctx context.Context, server, hint string) (*oauthex
 		}
 		return &r, nil
 	}
+
 	return nil, nil // none is an answer
 }
 
@@ -150,11 +160,13 @@ func (w *oauthWire) olderServer(ctx context.Context, server, scope string, refus
 	if err != nil {
 		return oauthFound{}, err
 	}
+
 	issuer := strings.TrimSuffix(oauthAt(u, "/"), "/")
 	meta, err := w.metadata(ctx, issuer, true)
 	if err != nil {
 		return oauthFound{}, err
 	}
+
 	if meta == nil {
 		if !refused {
 			return oauthFound{}, errNoLogin
@@ -166,6 +178,7 @@ func (w *oauthWire) olderServer(ctx context.Context, server, scope string, refus
 			RegistrationEndpoint:  issuer + "/register",
 		}
 	}
+
 	res := *u
 	res.Fragment = ""
 	return oauthFound{meta: meta, resource: res.String(), scope: scope}.offline(w.alone), nil
@@ -180,6 +193,7 @@ func (w *oauthWire) metadata(ctx context.Context, issuer string, guessed bool) (
 	if err != nil {
 		return nil, err
 	}
+
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	places := []string{
 		oauthAt(u, "/.well-known/oauth-authorization-server"+path), oauthAt(u, "/.well-known/openid-configuration"+path),
@@ -194,11 +208,13 @@ func (w *oauthWire) metadata(ctx context.Context, issuer string, guessed bool) (
 		if !ok {
 			continue
 		}
+
 		if named, err := url.Parse(m.Issuer); guessed && err == nil && oauthOrigin(named) == oauthOrigin(u) {
 			issuer = m.Issuer
 		}
 		return &m, w.checkMetadata(&m, issuer)
 	}
+
 	return nil, nil // none is an answer
 }
 
@@ -207,6 +223,7 @@ func (w *oauthWire) checkMetadata(m *oauthex.AuthServerMeta, issuer string) erro
 	if strings.TrimRight(m.Issuer, "/") != strings.TrimRight(issuer, "/") {
 		return fmt.Errorf("the login server at %s says that it is %q", oauth.HostOf(issuer), oauth.Clean(m.Issuer))
 	}
+
 	places := []string{m.TokenEndpoint}
 	if !w.alone {
 		if !slices.Contains(m.CodeChallengeMethodsSupported, "S256") {
@@ -216,9 +233,11 @@ func (w *oauthWire) checkMetadata(m *oauthex.AuthServerMeta, issuer string) erro
 			return fmt.Errorf("the login server at %s: %w", oauth.HostOf(issuer), err)
 		}
 	}
+
 	if m.RegistrationEndpoint != "" {
 		places = append(places, m.RegistrationEndpoint)
 	}
+
 	for _, place := range places {
 		if _, err := oauthAddress(place); err != nil {
 			return fmt.Errorf("the login server at %s: %w", oauth.HostOf(issuer), err)

@@ -48,12 +48,14 @@ func (a *OAuth) Login(ctx context.Context, server, address string, o LoginOption
 	if o.Wait <= 0 {
 		o.Wait = 300 * time.Second
 	}
+
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Wait, fmt.Errorf("the login was not completed within %s; start again", o.Wait))
 	defer cancel()
 	err := a.login(ctx, server, address, o)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = context.Cause(ctx)
 	}
+
 	if err != nil {
 		return LoginState{}, err
 	}
@@ -74,6 +76,7 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 	if err != nil {
 		return err
 	}
+
 	f := &oauthFlow{wire: w, store: a.store}
 	if f.oauthFound, err = w.discover(ctx, address); err != nil {
 		return err
@@ -81,10 +84,12 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 	if f.claim, err = a.store.begin(ctx, server, address); err != nil {
 		return err
 	}
+
 	l, port, err := listenForBrowser(ctx, o.Port, f.claim.redirect)
 	if err != nil {
 		return err
 	}
+
 	back := oauth.NewCallback("127.0.0.1", port, oauthCallback)
 	back.Issuer, back.Named = f.meta.Issuer, f.meta.AuthorizationResponseIssParameterSupported
 	defer back.Serve(ctx, l...)()
@@ -95,18 +100,21 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 	if own := a.o.Clients[server]; o.ClientID == "" {
 		o.ClientID, o.ClientSecret = own.ID, own.Secret
 	}
+
 	if f.scope, err = a.loginScope(ctx, server, address, f.scope); err != nil {
 		return err
 	}
 	if err := f.client(ctx, o); err != nil {
 		return err
 	}
+
 	verifier := oauth2.GenerateVerifier()
 	o.ShowAddress(f.authorize(back.State(), verifier))
 	code, err := back.Wait(ctx, o.Pasted, o.Notify)
 	if err != nil {
 		return err
 	}
+
 	tokens, err := w.exchange(ctx, f.entry, code, verifier, a.o.Now())
 	if r, ok := errors.AsType[*oauth.RefusedError](err); ok && r.Code == "invalid_client" {
 		// The server forgot us: the next login registers again.
@@ -115,9 +123,11 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 	if err != nil {
 		return err
 	}
+
 	if tokens.Scope == "" {
 		tokens.Scope = f.scope
 	}
+
 	if err := f.save(ctx, func(e *oauthEntry) {
 		e.Tokens = &tokens
 		e.Client = f.entry.Client
@@ -127,6 +137,7 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 	}); err != nil {
 		return err
 	}
+
 	a.mu.Lock()
 	delete(a.refused, server)
 	a.mu.Unlock()
@@ -147,15 +158,18 @@ func (f *oauthFlow) client(ctx context.Context, o LoginOptions) error {
 		}
 		return nil
 	}
+
 	old, _, err := f.store.read(ctx, f.claim.server, f.claim.url)
 	if err != nil {
 		return err
 	}
+
 	if old != nil && old.Client != nil && old.Client.ID != "" && old.Redirect == f.entry.Redirect &&
 		(old.At == nil || old.At.Issuer == f.meta.Issuer) {
 		f.entry.Client = old.Client
 		return nil
 	}
+
 	if f.entry.Client, err = f.wire.register(ctx, f.meta, f.entry.Redirect, f.scope); err != nil {
 		return err
 	}

@@ -60,6 +60,7 @@ func (a *OAuth) StepUp(ctx context.Context, server, url string, refused httpsafe
 	if c.Alone {
 		return a.stepUpAlone(server, refused, scope)
 	}
+
 	var out error
 	err := a.store.update(ctx, func(f *oauthFile) bool {
 		e := f.Servers[server]
@@ -71,10 +72,12 @@ func (a *OAuth) StepUp(ctx context.Context, server, url string, refused httpsafe
 		if e.Tokens.Access != refused.Reveal() {
 			return false // there is another one already
 		}
+
 		wanted, err := c.more(e, scope)
 		if out = err; err != nil {
 			return false
 		}
+
 		out = fmt.Errorf("%w: %w", errMoreRights, loginNeeded(server))
 		changed := wanted != e.Wanted
 		e.Wanted = wanted
@@ -86,14 +89,17 @@ func (a *OAuth) StepUp(ctx context.Context, server, url string, refused httpsafe
 func (a *OAuth) stepUpAlone(server string, refused httpsafe.Secret, scope string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
 	e := a.granted[server]
 	if e == nil || e.Tokens.Access != refused.Reveal() {
 		return nil
 	}
+
 	wanted, err := a.o.Clients[server].more(e, scope)
 	if err != nil {
 		return err
 	}
+
 	next := *e
 	next.Wanted = wanted
 	a.granted[server], a.refused[server] = &next, refused.Reveal()
@@ -108,6 +114,7 @@ func (c Client) more(e *oauthEntry, scope string) (string, error) {
 	case c.Scope != "":
 		return "", fmt.Errorf("%w; the scope is set in the configuration", errScope)
 	}
+
 	wanted := joinScopes(e.Wanted, scope)
 	if len(strings.Fields(wanted)) > maxScopes || len(wanted) > maxScopeText {
 		return "", errScope
@@ -121,11 +128,13 @@ func (a *OAuth) grant(ctx context.Context, server, address string) (oauthTokens,
 	if err != nil {
 		return oauthTokens{}, err
 	}
+
 	w.alone = true
 	found, err := w.discover(ctx, address)
 	if err != nil {
 		return oauthTokens{}, fmt.Errorf("find the login server of %s: %w", server, err)
 	}
+
 	c := a.o.Clients[server]
 	scope, err := a.loginScope(ctx, server, address, found.scope)
 	if err != nil {
@@ -137,6 +146,7 @@ func (a *OAuth) grant(ctx context.Context, server, address string) (oauthTokens,
 		At:     &oauthPlace{Issuer: found.meta.Issuer, Token: found.meta.TokenEndpoint, Resource: found.resource},
 		Asked:  scope,
 	}
+
 	conf := e.config()
 	conf.Scopes = strings.Fields(scope)
 	tokens, err := w.grant(e, a.o.Now(), func(wire oauth.Wire) (*oauth2.Token, error) {
@@ -145,12 +155,15 @@ func (a *OAuth) grant(ctx context.Context, server, address string) (oauthTokens,
 	if err != nil {
 		return tokens, fmt.Errorf("use the client credentials of %s: %w", server, err)
 	}
+
 	e.Tokens = &tokens
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
 	if old := a.granted[server]; old != nil {
 		e.Wanted = old.Wanted
 	}
+
 	a.granted[server] = e
 	return tokens, nil
 }

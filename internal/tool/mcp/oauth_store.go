@@ -92,9 +92,11 @@ func (s *oauthStore) check(f *oauthFile) (*oauthFile, error) {
 	if f == nil {
 		f = &oauthFile{Version: 1}
 	}
+
 	if f.Version > 1 {
 		return nil, fmt.Errorf("the logins in %s were written by a newer version", s.doc.Where())
 	}
+
 	if f.Servers == nil {
 		f.Servers = map[string]*oauthEntry{}
 	}
@@ -111,9 +113,11 @@ func (s *oauthStore) read(ctx context.Context, server, url string) (*oauthEntry,
 	if err == nil {
 		f, err = s.check(f)
 	}
+
 	if err != nil {
 		return nil, "", fmt.Errorf("read logins: %w", err)
 	}
+
 	e := f.Servers[server]
 	if e == nil || e.Fingerprint != oauthFingerprint(url) {
 		return nil, f.Generations[server], nil
@@ -156,6 +160,7 @@ func (s *oauthStore) begin(ctx context.Context, server, url string) (oauthClaim,
 		if f.Generations[server] == "" {
 			f.Generations[server] = oauth.Random()
 		}
+
 		e.Lease = c.lease
 		c.generation = f.Generations[server]
 		c.redirect = e.Redirect
@@ -227,6 +232,7 @@ func (s *oauthStore) remove(ctx context.Context, server string) (found bool, err
 	if _, found, err := s.doc.Load(ctx); err != nil || !found {
 		return false, err
 	}
+
 	err = s.update(ctx, func(f *oauthFile) bool {
 		e := f.Servers[server]
 		found = e != nil && (e.Tokens != nil || e.Client != nil)

@@ -33,18 +33,21 @@ func (a *OAuth) wire(server string) (*oauthWire, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	own, err := httpsafe.Client(httpsafe.Options{
 		Proxy: a.o.Proxy, Direct: httpsafe.IsLocal(server), HeaderTimeout: oauth.Timeout,
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	guarded, err := httpsafe.Guarded(httpsafe.GuardOptions{
 		Allow: a.o.Allow, Strict: a.o.Strict, Proxy: a.o.Proxy, EnvProxy: a.o.Proxy == "", Timeout: oauth.Timeout,
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	w := &oauthWire{
 		home: oauthOrigin(u), own: oauth.Wire{Client: own, Agent: a.o.Agent}, guarded: oauth.Wire{Client: guarded, Agent: a.o.Agent}, allow: a.o.Allow,
 	}
@@ -57,6 +60,7 @@ func (a *OAuth) wire(server string) (*oauthWire, error) {
 		w.near = &oauth.Wire{Client: client, Agent: a.o.Agent}
 		w.allow = append(here, w.allow...)
 	}
+
 	return w, nil
 }
 
@@ -68,6 +72,7 @@ func (w *oauthWire) page(raw string) error {
 	if err != nil || oauthOrigin(u) == w.home {
 		return err
 	}
+
 	ip, err := netip.ParseAddr(u.Hostname())
 	ip = ip.Unmap()
 	switch {
@@ -76,6 +81,7 @@ func (w *oauthWire) page(raw string) error {
 	case err != nil: // a name of this machine
 		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
+
 	if !slices.ContainsFunc(w.allow, func(p netip.Prefix) bool { return p.Contains(ip) }) {
 		return fmt.Errorf("its login page at %s is on a private network", u.Host)
 	}
@@ -95,6 +101,7 @@ func oauthAddress(raw string) (*url.URL, error) {
 	case u.Scheme == "https", u.Scheme == "http" && httpsafe.IsLocal(raw):
 		return u, nil
 	}
+
 	return nil, fmt.Errorf("%s://%s is not encrypted, and logins are not sent in the clear", u.Scheme, u.Host)
 }
 
@@ -112,6 +119,7 @@ func (w *oauthWire) to(address string, call func(oauth.Wire) error) error {
 	if err != nil {
 		return err
 	}
+
 	wire := w.guarded
 	switch {
 	case oauthOrigin(u) == w.home:
@@ -119,6 +127,7 @@ func (w *oauthWire) to(address string, call func(oauth.Wire) error) error {
 	case w.near != nil && oauth.Loopback(u.Hostname()):
 		wire = *w.near
 	}
+
 	err = call(wire)
 	if _, broken := errors.AsType[*url.Error](err); broken {
 		return fmt.Errorf("ask %s: %w", u.Host, httpsafe.WithoutURL(err))
@@ -158,6 +167,7 @@ func (w *oauthWire) register(ctx context.Context, m *oauthex.AuthServerMeta, red
 		return nil, fmt.Errorf("%s lets no program register itself; make an OAuth app there with the redirect address %s and log in with --client-id",
 			oauth.HostOf(m.Issuer), redirect)
 	}
+
 	var got *oauthex.ClientRegistrationResponse
 	err := w.to(m.RegistrationEndpoint, func(wire oauth.Wire) error {
 		return wire.Call(func(c *http.Client) (err error) {
@@ -221,6 +231,7 @@ func (w *oauthWire) refresh(ctx context.Context, e *oauthEntry, now time.Time) (
 			return t, fmt.Errorf("%w: %w", errGrantRefused, err)
 		}
 	}
+
 	if t.Scope == "" {
 		t.Scope = e.Tokens.Scope
 	}
@@ -241,6 +252,7 @@ func (w *oauthWire) grant(e *oauthEntry, now time.Time, ask func(oauth.Wire) (*o
 	case got.TokenType != "" && !strings.EqualFold(got.TokenType, "bearer"):
 		return oauthTokens{}, fmt.Errorf("the login server gave a token of type %q, only bearer can be used", oauth.Clean(got.TokenType))
 	}
+
 	t := oauthTokens{Access: got.AccessToken, Type: got.TokenType, Refresh: got.RefreshToken}
 	t.Scope, _ = got.Extra("scope").(string)
 	if life := oauth.Life(got); life > 0 {

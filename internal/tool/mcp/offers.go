@@ -64,6 +64,7 @@ func (s *server) readLists(ctx context.Context, cs *sdk.ClientSession) (listing,
 	if err != nil {
 		return listing{}, err
 	}
+
 	caps := cs.InitializeResult().Capabilities
 	if caps != nil && caps.Resources != nil && s.wants(kindResource) {
 		more, err := s.resources(ctx, cs)
@@ -72,6 +73,7 @@ func (s *server) readLists(ctx context.Context, cs *sdk.ClientSession) (listing,
 		}
 		all = append(all, more...)
 	}
+
 	if caps != nil && caps.Prompts != nil && s.wants(kindPrompt) {
 		more, err := s.prompts(ctx, cs)
 		if err != nil {
@@ -79,6 +81,7 @@ func (s *server) readLists(ctx context.Context, cs *sdk.ClientSession) (listing,
 		}
 		all = append(all, more...)
 	}
+
 	list := listing{offers: s.allowed(ctx, all)}
 	s.pinned(ctx, &list)
 	return list, nil
@@ -96,6 +99,7 @@ func pages[T any](limit int, fetch func(cursor string) (items []T, next string, 
 		if err != nil {
 			return nil, false, err
 		}
+
 		all = append(all, items...)
 		switch {
 		case len(all) > limit:
@@ -105,9 +109,11 @@ func pages[T any](limit int, fetch func(cursor string) (items []T, next string, 
 		case seen[next]:
 			return all, true, nil
 		}
+
 		seen[next] = true
 		cursor = next
 	}
+
 	return all, true, nil
 }
 
@@ -122,14 +128,17 @@ func (s *server) tools(ctx context.Context, cs *sdk.ClientSession) ([]offer, err
 	if err != nil {
 		return nil, err
 	}
+
 	if cut {
 		s.log.WarnContext(ctx, "mcp server offers more tools than are taken", "limit", maxTools)
 	}
+
 	var out []offer
 	for _, t := range list {
 		if t == nil || strings.TrimSpace(t.Name) == "" {
 			continue
 		}
+
 		o := offer{
 			identity: identity{s.Name, kindTool, t.Name}, description: s.describe("", t.Description, t.Title),
 			params: normalise(t.InputSchema), hash: hashOf(t.Description, t.InputSchema, t.Annotations),
@@ -143,6 +152,7 @@ func (s *server) tools(ctx context.Context, cs *sdk.ClientSession) ([]offer, err
 		}
 		out = append(out, o)
 	}
+
 	return out, nil
 }
 
@@ -151,6 +161,7 @@ func (s *server) resources(ctx context.Context, cs *sdk.ClientSession) ([]offer,
 	if s.EnabledResources == nil || slices.Contains(s.EnabledResources, "*") {
 		limit = maxUnasked
 	}
+
 	list, cut, err := pages(limit, func(cursor string) ([]*sdk.Resource, string, error) {
 		r, err := cs.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
 		if err != nil {
@@ -161,24 +172,29 @@ func (s *server) resources(ctx context.Context, cs *sdk.ClientSession) ([]offer,
 	if err != nil {
 		return nil, fmt.Errorf("list resources of the MCP server: %w", err)
 	}
+
 	if cut {
 		s.log.WarnContext(ctx, "mcp server offers more resources than are taken; name the ones you want in enabledResources", "limit", limit)
 	}
+
 	var out []offer
 	for _, r := range list {
 		if r == nil || r.URI == "" {
 			continue
 		}
+
 		name := r.Name
 		if strings.TrimSpace(name) == "" {
 			name = r.URI
 		}
+
 		out = append(out, offer{
 			identity: identity{s.Name, kindResource, name}, uri: r.URI, params: normalise(nil),
 			description: s.describe("Reads the resource "+text.Label(r.URI, 200)+". ", r.Description, r.Title),
 			hash:        hashOf(r.URI, r.Description), readOnly: true, repeatable: true,
 		})
 	}
+
 	return twins(out), nil
 }
 
@@ -188,6 +204,7 @@ func twins(list []offer) []offer {
 	for _, o := range list {
 		n[o.raw]++
 	}
+
 	for i, o := range list {
 		if n[o.raw] > 1 {
 			list[i].alias = o.raw
@@ -202,6 +219,7 @@ func (s *server) prompts(ctx context.Context, cs *sdk.ClientSession) ([]offer, e
 	if s.EnabledPrompts == nil || slices.Contains(s.EnabledPrompts, "*") {
 		limit = maxUnasked
 	}
+
 	list, cut, err := pages(limit, func(cursor string) ([]*sdk.Prompt, string, error) {
 		r, err := cs.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: cursor})
 		if err != nil {
@@ -212,14 +230,17 @@ func (s *server) prompts(ctx context.Context, cs *sdk.ClientSession) ([]offer, e
 	if err != nil {
 		return nil, fmt.Errorf("list prompts of the MCP server: %w", err)
 	}
+
 	if cut {
 		s.log.WarnContext(ctx, "mcp server offers more prompts than are taken; name the ones you want in enabledPrompts", "limit", limit)
 	}
+
 	var out []offer
 	for _, p := range list {
 		if p == nil || strings.TrimSpace(p.Name) == "" {
 			continue
 		}
+
 		props, required := map[string]any{}, []any{}
 		for _, a := range p.Arguments {
 			if a == nil || a.Name == "" {
@@ -230,6 +251,7 @@ func (s *server) prompts(ctx context.Context, cs *sdk.ClientSession) ([]offer, e
 				required = append(required, a.Name)
 			}
 		}
+
 		out = append(out, offer{
 			identity:    identity{s.Name, kindPrompt, p.Name},
 			params:      normalise(map[string]any{"type": "object", "properties": props, "required": required}),
@@ -237,6 +259,7 @@ func (s *server) prompts(ctx context.Context, cs *sdk.ClientSession) ([]offer, e
 			hash:        hashOf(p.Description, p.Arguments), readOnly: s.Trusted, repeatable: true,
 		})
 	}
+
 	return out, nil
 }
 
@@ -264,6 +287,7 @@ func (s *server) policy(k kind) []string {
 	case kindPrompt:
 		own = s.EnabledPrompts
 	}
+
 	if own == nil && k != kindTool && slices.Contains(s.EnabledTools, "*") {
 		return []string{"*"}
 	}
@@ -285,24 +309,29 @@ func (s *server) allowed(ctx context.Context, all []offer) []offer {
 				ok = true
 			}
 		}
+
 		if ok {
 			out = append(out, o)
 		}
 	}
+
 	for _, k := range []kind{kindTool, kindResource, kindPrompt} {
 		for _, entry := range s.policy(k) {
 			if entry == "*" || used[string(k)+" "+entry] {
 				continue
 			}
+
 			var names []string
 			for _, o := range all {
 				if o.kind == k && len(names) < 50 {
 					names = append(names, text.Label(o.raw, 80))
 				}
 			}
+
 			s.log.WarnContext(ctx, "an enabled name fits nothing the mcp server offers", "kind", k.label(), "name", entry, "available", strings.Join(names, ", "))
 		}
 	}
+
 	return out
 }
 

@@ -52,6 +52,7 @@ func source(s Server) string {
 func (p *pins) change(ctx context.Context, fn func() (keep bool)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if p.store == nil {
 		if p.all == nil {
 			p.all = map[string]pin{}
@@ -59,6 +60,7 @@ func (p *pins) change(ctx context.Context, fn func() (keep bool)) error {
 		fn()
 		return nil
 	}
+
 	var damage error
 	err := store.Update(ctx, p.store, pinsName, func(old []byte) ([]byte, error) {
 		damage, p.all = nil, map[string]pin{}
@@ -68,9 +70,11 @@ func (p *pins) change(ctx context.Context, fn func() (keep bool)) error {
 		if damage != nil || p.all == nil {
 			p.all = map[string]pin{}
 		}
+
 		if !fn() {
 			return nil, nil
 		}
+
 		if damage != nil {
 			if _, err := store.SaveDamaged(ctx, p.store, pinsName, old, time.Now()); err != nil {
 				return nil, err
@@ -103,6 +107,7 @@ func (p *pins) compare(ctx context.Context, s Server, offers []offer, keep bool)
 		if old.Source != source(s) || old.Hashes == nil {
 			old = pin{Source: source(s), Hashes: map[string]string{}}
 		}
+
 		for i, o := range offers {
 			key := o.key()
 			offers[i].accepted = old.Accepted[key] == o.hash && o.hash != ""
@@ -115,15 +120,19 @@ func (p *pins) compare(ctx context.Context, s Server, offers []offer, keep bool)
 				if keep {
 					continue
 				}
+
 			case len(old.Hashes) >= maxPins:
 				continue
 			}
+
 			old.Hashes[key] = o.hash
 			dirty = true
 		}
+
 		p.all[s.Name] = old
 		return dirty
 	})
+
 	slices.Sort(changed)
 	return changed, err
 }
@@ -163,13 +172,16 @@ func (s *server) pinned(ctx context.Context, list *listing) {
 			s.log.WarnContext(ctx, "definitions of mcp tools cannot be accepted", "err", err)
 		}
 	}
+
 	changed, err := s.pool.pins.compare(ctx, s.Server, list.offers, hold)
 	if err != nil {
 		s.log.WarnContext(ctx, "definitions of mcp tools cannot be saved", "err", err)
 	}
+
 	if len(changed) == 0 {
 		return
 	}
+
 	s.log.WarnContext(ctx, "mcp server changed the definition of what it offers", "changed", text.Label(strings.Join(changed, ", "), 1000), "held_back", hold)
 	if hold {
 		list.held = changed

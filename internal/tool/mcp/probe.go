@@ -32,6 +32,7 @@ func probe(ctx context.Context, o Options) (probed, error) {
 	if err != nil {
 		return probed{}, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -43,11 +44,13 @@ func probe(ctx context.Context, o Options) (probed, error) {
 	failed := map[string]map[time.Time]bool{}
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
+
 	for {
 		p.Status = pool.Status()
 		if !slices.ContainsFunc(p.Status, func(s Status) bool { return pending(s, failed) }) {
 			break
 		}
+
 		select {
 		case <-look.C:
 			continue
@@ -55,6 +58,7 @@ func probe(ctx context.Context, o Options) (probed, error) {
 		}
 		break
 	}
+
 	p.Took = time.Since(began)
 	p.Tools, _ = pool.Tools(ctx)
 	p.Odd = lines.collected()

@@ -73,6 +73,7 @@ func startProcess(s Server, o *Options, stderr io.Writer, odd func(string)) (*pr
 	if err != nil {
 		return nil, err
 	}
+
 	cmd := exec.Command(path, args...) //nolint:noctx // ended by end
 	cmd.Env = env
 	cmd.Dir = s.Cwd
@@ -85,6 +86,7 @@ func startProcess(s Server, o *Options, stderr io.Writer, odd func(string)) (*pr
 	if s.Sandbox && spawn == nil {
 		return nil, errors.New("sandbox is set for this server, but there is no sandbox on this system")
 	}
+
 	if spawn != nil {
 		done, err := spawn(s, cmd)
 		if err != nil {
@@ -94,11 +96,13 @@ func startProcess(s Server, o *Options, stderr io.Writer, odd func(string)) (*pr
 			p.cleanup = done
 		}
 	}
+
 	p.kin.Prepare(cmd)
 	if err := p.start(); err != nil {
 		p.cleanup()
 		return nil, err
 	}
+
 	p.watchOver(o.Memory)
 	return p, nil
 }
@@ -115,6 +119,7 @@ func (p *process) watchOver(memory int64) {
 	if memory <= 0 || !child.CanSee {
 		return
 	}
+
 	ctx, stop := context.WithCancel(context.Background()) // ends with the server
 	var watching sync.WaitGroup
 	p.unwatch = func() { stop(); watching.Wait() }
@@ -138,6 +143,7 @@ func (p *process) start() error {
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.cmd.Args[0], err)
 	}
+
 	p.kin.Started(p.cmd)
 	p.wg.Go(p.writeLoop)
 	p.wg.Go(func() { p.readLoop(newLineReader(stdout, p.odd)) })
@@ -158,6 +164,7 @@ func (p *process) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, io.EOF
 		}
 		return m, nil
+
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-p.closed:
@@ -172,6 +179,7 @@ func (p *process) readLoop(lines *lineReader) {
 		if err != nil {
 			return
 		}
+
 		select {
 		case p.in <- m:
 		case <-p.closed:
@@ -187,6 +195,7 @@ func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
+
 	o := outgoing{ctx, append(data, '\n'), make(chan error, 1)}
 	select {
 	case p.out <- o:
@@ -195,6 +204,7 @@ func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
 	case <-p.closed:
 		return io.ErrClosedPipe
 	}
+
 	select {
 	case err := <-o.done:
 		return err
@@ -244,6 +254,7 @@ func (p *process) stop() {
 			err = <-waited
 		}
 	}
+
 	p.kin.Kill() // children that outlived it
 	p.unwatch()
 	p.state = "ended"
@@ -253,6 +264,7 @@ func (p *process) stop() {
 	if p.over != nil {
 		p.state = p.over.Error()
 	}
+
 	close(p.exited)
 	p.wg.Wait()
 	p.cleanup()
@@ -280,6 +292,7 @@ func childEnv(environ []string, extra map[string]httpsafe.Secret) []string {
 			"PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE",
 		}
 	}
+
 	vars := map[string]string{}
 	for _, kv := range environ {
 		k, v, ok := strings.Cut(kv, "=")
@@ -287,9 +300,11 @@ func childEnv(environ []string, extra map[string]httpsafe.Secret) []string {
 			vars[envKey(k)] = v
 		}
 	}
+
 	for k, v := range extra {
 		vars[envKey(k)] = v.Reveal()
 	}
+
 	env := make([]string, 0, len(vars))
 	for _, k := range slices.Sorted(maps.Keys(vars)) {
 		env = append(env, k+"="+vars[k])

@@ -18,15 +18,18 @@ func program(command string, args, env []string) (path string, argv []string, er
 	if strings.ContainsRune(command, '/') {
 		return command, args, nil
 	}
+
 	for _, kv := range env {
 		list, ok := strings.CutPrefix(kv, "PATH=")
 		if !ok {
 			continue
 		}
+
 		for _, dir := range filepath.SplitList(list) {
 			if !filepath.IsAbs(dir) {
 				continue // the folder we happen to be in decides nothing
 			}
+
 			p := filepath.Join(dir, command)
 			if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
 				return p, args, nil
@@ -35,5 +38,6 @@ func program(command string, args, env []string) (path string, argv []string, er
 			}
 		}
 	}
+
 	return "", nil, fmt.Errorf("program %q is not in PATH", command)
 }

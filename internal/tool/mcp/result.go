@@ -46,6 +46,7 @@ func (c *collector) line(s string) {
 	if s == "" {
 		return
 	}
+
 	if c.text.Len() > 0 {
 		c.text.WriteByte('\n')
 	}
@@ -61,6 +62,7 @@ func (c *collector) result() tool.Result {
 	if out == "" {
 		out = "(no output)"
 	}
+
 	r := tool.Result{Content: llm.Text(out)}
 	if len(c.blocks) > 0 {
 		r.Content = llm.Content{Blocks: append(c.blocks, llm.Block{Type: "text", Text: out})}
@@ -73,15 +75,18 @@ func (s *server) toolResult(r *sdk.CallToolResult) tool.Result {
 	for _, part := range r.Content {
 		c.part(part)
 	}
+
 	if c.text.Len() == 0 && c.cut == 0 && len(c.blocks) == 0 && r.StructuredContent != nil {
 		if b, err := json.Marshal(r.StructuredContent); err == nil {
 			c.line(string(b))
 		}
 	}
+
 	if r.NeedsInput() {
 		c.line("(the server asks for input from the user before it goes on, which is not supported)")
 		r.IsError = true
 	}
+
 	res := c.result()
 	if r.IsError {
 		res.IsError, res.Code = true, tool.Internal
@@ -108,6 +113,7 @@ func (s *server) promptResult(r *sdk.GetPromptResult) tool.Result {
 		}
 		c.part(m.Content)
 	}
+
 	return c.result()
 }
 
@@ -155,12 +161,14 @@ func (c *collector) media(what string, data []byte, declared string) {
 	case path != "":
 		note += ", saved as " + path
 	}
+
 	shown := 0
 	for _, b := range c.blocks {
 		if b.Type == "image_url" {
 			shown++
 		}
 	}
+
 	w, h := llm.PictureSize(data, kind)
 	pic, err := c.s.pictures.Fit(document.Picture{Data: data, Type: kind, W: w, H: h})
 	if kind != "" && err == nil && shown < maxShownCount {
@@ -169,6 +177,7 @@ func (c *collector) media(what string, data []byte, declared string) {
 	} else if kind != "" {
 		note += ", too large to be shown"
 	}
+
 	c.line(note + "]")
 }
 
@@ -178,6 +187,7 @@ func extension(kind, declared string) string {
 	if kind == "" {
 		kind, _, _ = mime.ParseMediaType(declared)
 	}
+
 	switch kind {
 	case "image/png", "image/gif", "image/webp", "audio/flac", "audio/ogg", "audio/aac", "application/pdf", "application/json", "application/zip", "text/csv":
 		return kind[strings.IndexByte(kind, '/')+1:]
@@ -192,6 +202,7 @@ func extension(kind, declared string) string {
 	case "text/plain", "text/markdown":
 		return "txt"
 	}
+
 	return "bin"
 }
 
@@ -201,10 +212,12 @@ func (s *server) save(data []byte, kind, declared string) (string, error) {
 	if s.pool.o.MediaDir == "" || len(data) == 0 {
 		return "", nil
 	}
+
 	dir := filepath.Join(s.pool.o.MediaDir, plainName(s.Name))
 	if err := diskio.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
+
 	sum := sha256.Sum256(data)
 	path := filepath.Join(dir, hex.EncodeToString(sum[:12])+"."+extension(kind, declared))
 	if _, err := os.Stat(path); err == nil {
@@ -223,6 +236,7 @@ func trim(dir, newest string) error {
 	if err != nil {
 		return err
 	}
+
 	var files []os.FileInfo
 	var total int64
 	for _, e := range entries {
@@ -231,6 +245,7 @@ func trim(dir, newest string) error {
 			total += info.Size()
 		}
 	}
+
 	slices.SortStableFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	count := len(files)
 	for _, f := range files {
@@ -243,8 +258,10 @@ func trim(dir, newest string) error {
 		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
 			return err
 		}
+
 		count--
 		total -= f.Size()
 	}
+
 	return nil
 }

@@ -53,6 +53,7 @@ func normalise(in any) params {
 		n.addNote("its parameters are nested too deeply to be described")
 		return n.assemble(openSchema())
 	}
+
 	n.root = root
 	out := n.node(n.derefRoot(root))
 	if t, _ := out["type"].(string); t != "object" {
@@ -62,6 +63,7 @@ func normalise(in any) params {
 		}
 		out["type"] = "object"
 	}
+
 	delete(out, "nullable")
 	if out["properties"] == nil {
 		out["properties"] = map[string]any{}
@@ -69,6 +71,7 @@ func normalise(in any) params {
 	if out["required"] == nil {
 		out["required"] = []any{}
 	}
+
 	if combined(out) {
 		n.wrap = true
 		inner := out
@@ -76,6 +79,7 @@ func normalise(in any) params {
 		out["properties"] = map[string]any{wrapped: inner}
 		out["required"] = []any{wrapped}
 	}
+
 	return n.assemble(out)
 }
 
@@ -112,16 +116,19 @@ func (n *normaliser) assemble(out map[string]any) params {
 	if expansion(out) > maxSchemaNodes {
 		cutLoops(out, n.defs)
 	}
+
 	if expansion(out) > maxSchemaNodes {
 		n.addNote("its parameters refer to each other too often to be described")
 		return n.open()
 	}
+
 	b, err := json.Marshal(out)
 	if err == nil && len(b) > maxSchemaBytes {
 		dropTexts(out)
 		n.addNote("descriptions of its parameters are left out, because they are too long")
 		b, err = json.Marshal(out)
 	}
+
 	if err != nil || len(b) > maxSchemaBytes {
 		n.addNote("its parameters are too long to be described")
 		return n.open()
@@ -143,18 +150,22 @@ func (n *normaliser) derefRoot(root map[string]any) map[string]any {
 		if !ok {
 			return cur
 		}
+
 		target, ok := n.resolve(ref).(map[string]any)
 		if !ok {
 			break
 		}
+
 		merged := maps.Clone(target)
 		for k, v := range cur {
 			if _, has := merged[k]; !has && k != "$ref" {
 				merged[k] = v
 			}
 		}
+
 		cur = merged
 	}
+
 	n.addNote("its parameters are described by a reference that leads nowhere")
 	return openSchema()
 }
@@ -165,17 +176,21 @@ func (n *normaliser) resolve(ref string) any {
 	if !ok {
 		return nil
 	}
+
 	if dec, err := url.PathUnescape(frag); err == nil {
 		frag = dec
 	}
+
 	var cur any = n.root
 	if frag == "" {
 		return cur
 	}
+
 	rest, ok := strings.CutPrefix(frag, "/")
 	if !ok {
 		return nil
 	}
+
 	for part := range strings.SplitSeq(rest, "/") {
 		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
 		switch v := cur.(type) {
@@ -187,10 +202,12 @@ func (n *normaliser) resolve(ref string) any {
 				return nil
 			}
 			cur = v[i]
+
 		default:
 			return nil
 		}
 	}
+
 	return cur
 }
 
@@ -208,6 +225,7 @@ func (n *normaliser) node(m map[string]any) map[string]any {
 	if ref, ok := m["$ref"].(string); ok {
 		return n.reference(ref, m)
 	}
+
 	out := make(map[string]any, len(m))
 	for k, v := range m {
 		switch k {
@@ -234,6 +252,7 @@ func (n *normaliser) node(m map[string]any) map[string]any {
 			} else {
 				out[k] = n.schemaOf(v)
 			}
+
 		case "anyOf", "oneOf", "allOf", "prefixItems":
 			if list, ok := v.([]any); ok && len(list) > 0 {
 				branches := make([]any, len(list))
@@ -242,12 +261,14 @@ func (n *normaliser) node(m map[string]any) map[string]any {
 				}
 				out[k] = branches
 			}
+
 		case "patternProperties", "dependentSchemas", "dependencies", "dependentRequired":
 			// No provider understands them; the server checks them itself.
 		default:
 			out[k] = v
 		}
 	}
+
 	return n.shape(out)
 }
 
@@ -260,14 +281,17 @@ func (n *normaliser) shape(out map[string]any) map[string]any {
 	default:
 		delete(out, "type")
 	}
+
 	for _, k := range []string{"anyOf", "oneOf"} {
 		if list, ok := out[k].([]any); ok {
 			out = optional(out, k, list)
 		}
 	}
+
 	if _, has := out["properties"]; has && out["type"] == nil {
 		out["type"] = "object"
 	}
+
 	switch out["type"] {
 	case "object":
 		if out["properties"] == nil {
@@ -281,6 +305,7 @@ func (n *normaliser) shape(out map[string]any) map[string]any {
 			out["items"] = map[string]any{}
 		}
 	}
+
 	return out
 }
 
@@ -295,6 +320,7 @@ func (n *normaliser) typeList(out map[string]any, list []any) {
 			names = append(names, v)
 		}
 	}
+
 	switch {
 	case len(names) == 0 && null:
 		out["type"] = "null"
@@ -305,6 +331,7 @@ func (n *normaliser) typeList(out map[string]any, list []any) {
 		if null {
 			out["nullable"] = true
 		}
+
 	default:
 		if null {
 			names = append(names, "null")
@@ -325,18 +352,21 @@ func optional(out map[string]any, key string, list []any) map[string]any {
 			other = m
 		}
 	}
+
 	if null != 1 || len(list) != 2 || other == nil {
 		return out
 	}
 	if _, isRef := other["$ref"]; isRef {
 		return out // what stands beside a reference is ignored by many
 	}
+
 	merged := maps.Clone(other)
 	for k, v := range out {
 		if k != key {
 			merged[k] = v
 		}
 	}
+
 	merged["nullable"] = true
 	return merged
 }
@@ -392,6 +422,7 @@ func (n *normaliser) reference(ref string, m map[string]any) map[string]any {
 		}
 		return out
 	}
+
 	name, done := n.hoisted[ref]
 	if !done {
 		sum := sha256.Sum256([]byte(ref))
@@ -403,6 +434,7 @@ func (n *normaliser) reference(ref string, m map[string]any) map[string]any {
 		n.defs[name] = map[string]any{} // while it is being made it may refer to itself
 		n.defs[name] = n.schemaOf(target)
 	}
+
 	out := map[string]any{"$ref": "#/$defs/" + name}
 	if d, ok := m["description"].(string); ok {
 		out["description"] = text.Ellipsis(text.Clean(d), maxSchemaText)
@@ -415,12 +447,14 @@ func (p params) arguments(input json.RawMessage) (json.RawMessage, error) {
 	if len(p.renamed) == 0 && !p.wrapped {
 		return input, nil
 	}
+
 	d := json.NewDecoder(bytes.NewReader(input))
 	d.UseNumber() // long numbers keep their digits
 	var v any
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
+
 	if m, ok := v.(map[string]any); ok && p.wrapped {
 		if inner, ok := m[wrapped].(map[string]any); ok {
 			v = inner

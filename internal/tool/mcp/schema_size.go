@@ -10,6 +10,7 @@ func depth(v any, limit int) int {
 	if limit < 0 {
 		return 1
 	}
+
 	deepest := 0
 	switch x := v.(type) {
 	case map[string]any:
@@ -23,6 +24,7 @@ func depth(v any, limit int) int {
 	default:
 		return 0
 	}
+
 	return deepest + 1
 }
 
@@ -51,6 +53,7 @@ func (e *expander) count(v any, level int) int {
 	if level > maxFollowed {
 		return 1
 	}
+
 	sum := 0
 	switch x := v.(type) {
 	case map[string]any:
@@ -70,6 +73,7 @@ func (e *expander) count(v any, level int) int {
 			sum = min(sum+e.count(sub, level+1), maxSchemaNodes+1)
 		}
 	}
+
 	return sum
 }
 
@@ -115,6 +119,7 @@ func cutLoops(root, defs map[string]any) {
 			}
 		}
 	}
+
 	walk(root, nil)
 }
 
@@ -126,6 +131,7 @@ func dropTexts(v any) {
 		for _, p := range props {
 			dropTexts(p)
 		}
+
 		for k, e := range x {
 			switch k {
 			case "properties":

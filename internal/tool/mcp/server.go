@@ -91,12 +91,14 @@ func (s *server) move(st State, reason string, l *link) {
 	if s.state != st {
 		s.since = s.pool.o.Now()
 	}
+
 	s.state = st
 	s.reason = reason
 	s.link = l
 	if st != Connecting {
 		s.tried = true
 	}
+
 	close(s.moved)
 	s.moved = make(chan struct{})
 	s.pool.o.Changed()
@@ -118,9 +120,11 @@ func (s *server) run(ctx context.Context) {
 				pauses.Reset()
 			}
 		}
+
 		if ctx.Err() != nil {
 			break
 		}
+
 		pause := pauses.Next()
 		if errors.Is(err, errLoginNeeded) {
 			s.set(PendingLogin, s.clean(err), nil)
@@ -130,8 +134,10 @@ func (s *server) run(ctx context.Context) {
 			s.set(Backoff, s.clean(err), nil)
 			s.log.WarnContext(ctx, "mcp server is not connected", "err", s.detail(err), "retry_in", pause)
 		}
+
 		s.pause(ctx, pause)
 	}
+
 	s.set(Idle, "", nil)
 }
 
@@ -142,6 +148,7 @@ func (s *server) pause(ctx context.Context, d time.Duration) {
 	if wait.For(ctx, least) != nil {
 		return
 	}
+
 	t := time.NewTimer(d - least)
 	defer t.Stop()
 	select {
@@ -160,9 +167,11 @@ func (s *server) serve(ctx context.Context, l *link) error {
 	if err := s.relist(ctx, l); err != nil {
 		return fmt.Errorf("list tools of the MCP server: %w", err)
 	}
+
 	s.pool.refresh() // before it is reported as ready
 	s.set(Ready, "", l)
 	s.log.InfoContext(ctx, "mcp server connected", "transport", s.Type, "protocol", l.session.InitializeResult().ProtocolVersion, "offers", s.list.counts())
+
 	for {
 		select {
 		case <-ctx.Done():
@@ -175,15 +184,18 @@ func (s *server) serve(ctx context.Context, l *link) error {
 				return errors.New("the server ended")
 			}
 			return fmt.Errorf("the connection was lost: %w", l.wire.reason)
+
 		case <-l.wire.changed:
 			if wait.For(ctx, burstTime) != nil {
 				return ctx.Err()
 			}
+
 			if err := s.relist(ctx, l); err != nil {
 				s.log.WarnContext(ctx, "mcp server changed its lists but cannot be asked", "err", s.detail(err))
 				s.set(Degraded, s.clean(err), l)
 				continue
 			}
+
 			s.pool.refresh()
 			s.set(Ready, "", l)
 		}
@@ -199,6 +211,7 @@ func (s *server) relist(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	s.list = list
 	s.mu.Unlock()
@@ -216,6 +229,7 @@ func (s *server) connected(ctx context.Context, d time.Duration) (*link, error) 
 		reason := s.reason
 		moved := s.moved
 		s.mu.Unlock()
+
 		switch {
 		case l != nil:
 			return l, nil
@@ -227,6 +241,7 @@ func (s *server) connected(ctx context.Context, d time.Duration) (*link, error) 
 			default:
 			}
 		}
+
 		select {
 		case <-moved:
 		case <-ctx.Done():
@@ -302,6 +317,7 @@ func (s *server) redact(text string) string {
 			}
 		}
 	}
+
 	if secret := s.Client.Secret.Reveal(); len(secret) >= 8 {
 		text = strings.ReplaceAll(text, secret, "[redacted:clientSecret]")
 	}
@@ -336,6 +352,7 @@ func (h *handshakes) next() time.Duration {
 	default:
 		h.last = 10 * time.Second // it may have been slow to start
 	}
+
 	return h.last
 }
 

@@ -45,6 +45,7 @@ func Try(ctx context.Context, o Options, e Entry) (Trial, error) {
 	if err != nil {
 		return Trial{}, err
 	}
+
 	st := p.Status[0]
 	t := Trial{
 		Name:      e.Name,
@@ -61,6 +62,7 @@ func Try(ctx context.Context, o Options, e Entry) (Trial, error) {
 	for _, w := range e.Warnings {
 		t.Warnings = append(t.Warnings, w.String())
 	}
+
 	for _, found := range p.Tools {
 		size := len(found.Name) + len(found.Description) + len(found.Schema)
 		about := strings.Fields(strings.TrimPrefix(found.Description, "["+e.Name+"] "))
@@ -72,12 +74,14 @@ func Try(ctx context.Context, o Options, e Entry) (Trial, error) {
 			Description: found.Description,
 		})
 	}
+
 	if !t.OK {
 		t.Error, t.Log = st.Error, strings.TrimSpace(st.Log)
 		if t.Error == "" {
 			t.Error = "no answer within " + probeTime.String()
 		}
 	}
+
 	if !t.OK || len(t.Odd) > 0 {
 		t.Hint = hintFor(t, e.Server)
 	}

@@ -58,6 +58,7 @@ func newWeb(s Server, auth Authorizer, under func(context.Context) (context.Cont
 	if err != nil {
 		return nil, nil, errors.New("the url cannot be read")
 	}
+
 	client, err := httpsafe.Client(httpsafe.Options{Direct: httpsafe.IsLocal(s.URL)})
 	if err != nil {
 		return nil, nil, err
@@ -65,6 +66,7 @@ func newWeb(s Server, auth Authorizer, under func(context.Context) (context.Cont
 	if s.Auth != "" && auth == nil {
 		return nil, nil, fmt.Errorf("logging in is not possible here: %w", errLoginNeeded)
 	}
+
 	w := &web{server: s, origin: origin(u), base: client.Transport, auth: auth, under: under}
 	client.Transport = w
 	return w, client, nil
@@ -86,6 +88,7 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.blame(errors.New(`the server wants credentials: set "headers", or "auth": "oauth" and log in`))
 		return resp, nil
 	}
+
 	w.auth.Invalidate(w.server.Name, token)
 	if again, ok := repeat(req); ok {
 		_ = resp.Body.Close()
@@ -93,6 +96,7 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+
 	if resp.StatusCode == http.StatusUnauthorized {
 		w.blame(w.refusedToken())
 	}
@@ -113,6 +117,7 @@ func insufficient(resp *http.Response) (scope string, ok bool) {
 	if resp.StatusCode != http.StatusForbidden {
 		return "", false
 	}
+
 	list, _ := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate")) // a header that cannot be read says nothing
 	for _, c := range list {
 		if c.Scheme == "bearer" && c.Params["error"] == "insufficient_scope" {
@@ -130,10 +135,12 @@ func (w *web) stepUp(req *http.Request, resp *http.Response, token httpsafe.Secr
 	if err := w.auth.StepUp(req.Context(), w.server.Name, w.server.URL, token, scope); err != nil {
 		return nil, err
 	}
+
 	again, ok := repeat(req)
 	if !ok {
 		return nil, errScope
 	}
+
 	resp, _, err := w.try(again)
 	if err != nil {
 		return nil, err
@@ -161,6 +168,7 @@ func repeat(req *http.Request) (*http.Request, bool) {
 	if req.GetBody == nil {
 		return nil, false
 	}
+
 	body, err := req.GetBody()
 	again.Body = body
 	return again, err == nil
@@ -178,11 +186,13 @@ func (w *web) try(req *http.Request) (*http.Response, httpsafe.Secret, error) {
 	if at := origin(req.URL); at != w.origin {
 		return refuse(fmt.Errorf("the server sent us to another origin (%s), which is refused", at))
 	}
+
 	ctx, cancel := w.under(req.Context())
 	if req.Method == http.MethodDelete {
 		// The good-bye is sent when the connection has ended already.
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(req.Context()), deleteTimeout)
 	}
+
 	if w.server.Auth != "" {
 		var err error
 		if token, err = w.auth.Token(ctx, w.server.Name, w.server.URL); err != nil {
@@ -190,6 +200,7 @@ func (w *web) try(req *http.Request) (*http.Response, httpsafe.Secret, error) {
 			return refuse(fmt.Errorf("get a token: %w", err))
 		}
 	}
+
 	out := req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { markSent(ctx) },
 	}))
@@ -199,18 +210,22 @@ func (w *web) try(req *http.Request) (*http.Response, httpsafe.Secret, error) {
 		cancel()
 		return nil, token, err
 	}
+
 	if resp.StatusCode == http.StatusNotFound && out.Header.Get(headerSession) != "" {
 		unmarkSent(req.Context()) // the session is unknown, as the protocol says it
 	}
+
 	w.mu.Lock()
 	if id := resp.Header.Get(headerSession); id != "" {
 		w.session = id
 	}
+
 	w.mu.Unlock()
 	limit := int64(maxBody)
 	if eventStream(resp) {
 		limit = -1 // events are bounded one by one
 	}
+
 	resp.Body = &boundedBody{resp.Body, limit, cancel}
 	return resp, token, nil
 }
@@ -223,12 +238,14 @@ func (w *web) dress(req *http.Request, token httpsafe.Secret) {
 			req.Host = v.Reveal()
 		}
 	}
+
 	if w.server.Auth != "" {
 		req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	if w.server.Type == transportSSE {
 		req.Header.Set("Accept", "application/json, text/event-stream")
 	}
+
 	req.Header.Set("User-Agent", "nanobot")
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -297,9 +314,11 @@ func (w *web) listen(ctx context.Context, client *http.Client, hear func(jsonrpc
 		if !w.listenOnce(ctx, client, hear, opened) {
 			return
 		}
+
 		if time.Since(began) > pauses.Most {
 			pauses.Reset()
 		}
+
 		if pauses.Wait(ctx) != nil {
 			return
 		}
@@ -313,21 +332,25 @@ func (w *web) listenOnce(ctx context.Context, client *http.Client, hear func(jso
 	if err != nil {
 		return false
 	}
+
 	req.Header.Set("Accept", "text/event-stream")
 	w.mu.Lock()
 	if w.session != "" {
 		req.Header.Set(headerSession, w.session)
 	}
+
 	w.mu.Unlock()
 	resp, err := client.Do(req)
 	opened()
 	if err != nil {
 		return ctx.Err() == nil
 	}
+
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK || !eventStream(resp) {
 		return resp.StatusCode >= http.StatusInternalServerError
 	}
+
 	for data := range events(resp.Body) {
 		if m, err := jsonrpc.DecodeMessage(data); err == nil {
 			hear(m)
@@ -350,16 +373,19 @@ func events(r io.Reader) iter.Seq[[]byte] {
 			if errors.Is(err, bufio.ErrBufferFull) {
 				continue
 			}
+
 			line = bytes.TrimRight(line, "\r\n")
 			if value, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 				data = append(append(data, bytes.TrimPrefix(value, []byte(" "))...), '\n')
 			}
+
 			if len(line) == 0 && len(data) > 0 {
 				if !yield(data) {
 					return
 				}
 				data = nil
 			}
+
 			line = line[:0]
 			if err != nil {
 				return

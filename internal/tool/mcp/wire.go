@@ -129,6 +129,7 @@ func (w *wire) close() {
 func (w *wire) await(fn func(text string)) (token int, forget func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	w.tokens++
 	token = w.tokens
 	key, _ := json.Marshal(token)
@@ -149,10 +150,12 @@ func (w *wire) filter(m jsonrpc.Message) bool {
 		}
 		return true
 	}
+
 	if req.IsCall() {
 		w.answer(req)
 		return false
 	}
+
 	switch req.Method {
 	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 		select {
@@ -166,6 +169,7 @@ func (w *wire) filter(m jsonrpc.Message) bool {
 	case "notifications/progress":
 		w.advance(req.Params)
 	}
+
 	return false
 }
 
@@ -187,6 +191,7 @@ func (w *wire) answer(req *jsonrpc.Request) {
 	} else {
 		resp.Error = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
 	}
+
 	select {
 	case w.answers <- resp:
 	default: // it asks faster than it reads
@@ -220,6 +225,7 @@ func (w *wire) advance(params json.RawMessage) {
 	if json.Unmarshal(params, &p) != nil {
 		return
 	}
+
 	w.mu.Lock()
 	fn := w.progress[string(p.Token)]
 	w.mu.Unlock()

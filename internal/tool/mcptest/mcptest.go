@@ -40,6 +40,7 @@ func Server(t *testing.T, locked bool) string {
 				w.WriteHeader(http.StatusUnauthorized)
 				return
 			}
+
 			var in struct {
 				ID     json.RawMessage
 				Method string
@@ -48,6 +49,7 @@ func Server(t *testing.T, locked bool) string {
 				w.WriteHeader(http.StatusAccepted)
 				return
 			}
+
 			var result any = map[string]any{}
 			switch in.Method {
 			case "initialize":
@@ -56,11 +58,14 @@ func Server(t *testing.T, locked bool) string {
 				schema := map[string]any{"type": "object"}
 				result = map[string]any{"tools": []any{map[string]any{"name": "look", "inputSchema": schema}, map[string]any{"name": "touch", "inputSchema": schema}}}
 			}
+
 			reply(map[string]any{"jsonrpc": "2.0", "id": in.ID, "result": result})
+
 		default:
 			w.WriteHeader(http.StatusNotFound)
 		}
 	}))
+
 	t.Cleanup(srv.Close)
 	return srv.URL + "/mcp"
 }
@@ -73,11 +78,13 @@ func Browse(t *testing.T, address string) {
 		t.Error(err)
 		return
 	}
+
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		t.Error(err)
 		return
 	}
+
 	_, _ = io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
 }

@@ -14,12 +14,14 @@ func (g *guard) allowed(file *syntax.File, source string) bool {
 	if len(g.allow) == 0 {
 		return false
 	}
+
 	some, ok := false, true
 	syntax.Walk(file, func(n syntax.Node) bool {
 		st, isStmt := n.(*syntax.Stmt)
 		if !ok || !isStmt {
 			return ok
 		}
+
 		switch c := st.Cmd.(type) {
 		case *syntax.CallExpr:
 			some = true
@@ -32,6 +34,7 @@ func (g *guard) allowed(file *syntax.File, source string) bool {
 		default:
 			ok = len(st.Redirs) == 0 // the statements inside speak for themselves
 		}
+
 		return ok
 	})
 	return some && ok
@@ -52,10 +55,12 @@ func (g *guard) covered(st *syntax.Stmt, source string) bool {
 			redirected = redirected || r.Word.Lit() != "/dev/null"
 		}
 	}
+
 	start := st.Pos().Offset()
 	if start > end || end > uint(len(source)) {
 		return false
 	}
+
 	text := strings.TrimSpace(source[start:end])
 	return slices.ContainsFunc(g.allow, func(p pattern) bool {
 		return p.covers(text) && (!redirected || strings.Contains(p.source, ">"))
@@ -87,6 +92,7 @@ func dangerousVariable(name string) bool {
 			return true
 		}
 	}
+
 	switch name {
 	case "PATH", "ENV", "IFS", "CDPATH", "SHELL", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "PAGER", "MANPAGER", "LESSOPEN",
 		"LESSCLOSE", "EDITOR", "VISUAL", "BROWSER", "GLIBC_TUNABLES", "GCONV_PATH", "HOME", "MAKEFLAGS", "CLASSPATH", "LUA_INIT", "PHPRC":

@@ -39,6 +39,7 @@ func (a *asking) askPerson(ctx context.Context, q bus.Question) (string, error) 
 		a.mu.Unlock()
 		return "", tool.ErrNoAnswer
 	}
+
 	a.open.Add(1)
 	a.mu.Unlock()
 	defer a.open.Done()

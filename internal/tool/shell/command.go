@@ -14,6 +14,7 @@ func (s *scan) argv(c *syntax.CallExpr) []string {
 	for _, w := range c.Args {
 		argv = append(argv, s.fields(w)...)
 	}
+
 	if s.words += len(argv); s.words > maxWords {
 		s.hidden()
 		s.deny("it has too many words to be checked", "Write a script file and run that.")
@@ -29,17 +30,20 @@ func (s *scan) call(c *syntax.CallExpr) {
 	if len(argv) == 0 {
 		return
 	}
+
 	s.plain = append(s.plain, strings.Join(argv, " "))
 	all := effective(argv)
 	if s.each != nil {
 		s.each(all)
 	}
+
 	for _, inner := range all {
 		s.rules(base(inner[0]), inner)
 		for _, text := range scripts(base(inner[0]), inner) {
 			s.script(text, "the script inside it")
 		}
 	}
+
 	s.reachAll(argv, all)
 	s.effects(all)
 }
@@ -58,6 +62,7 @@ func (s *scan) effects(all [][]string) {
 			default:
 				s.cwd = s.join(ops[0])
 			}
+
 		case "popd":
 			s.cwd = ""
 		case "read", "mapfile", "readarray", "getopts", "unset":
@@ -121,11 +126,13 @@ func effective(argv []string) [][]string {
 		if len(cur) == 0 {
 			continue
 		}
+
 		all = append(all, cur)
 		name := base(cur[0])
 		if w, ok := wrapperOf(name); ok && !query(name, cur) {
 			queue = append(queue, w.inner(cur[1:]))
 		}
+
 		switch name {
 		case "find", "gfind", "fd", "fdfind":
 			queue = append(queue, actions(cur[1:])...)
@@ -135,6 +142,7 @@ func effective(argv []string) [][]string {
 			}
 		}
 	}
+
 	return all
 }
 
@@ -156,16 +164,19 @@ func (w wrapper) inner(args []string) []string {
 			if len(rest) > 0 && slices.Contains(strings.Fields(w.long), a) {
 				rest = rest[1:]
 			}
+
 		case len(a) > 1 && a[0] == '-':
 			rest = rest[1:]
 			// In a cluster the first letter with a value takes the rest of the word.
 			if i := strings.IndexAny(a[1:], w.values); w.values != "" && i == len(a)-2 && len(rest) > 0 {
 				rest = rest[1:]
 			}
+
 		default:
 			return w.program(rest)
 		}
 	}
+
 	return nil
 }
 
@@ -193,6 +204,7 @@ func actions(args []string) [][]string {
 			i += end
 		}
 	}
+
 	return out
 }
 
@@ -212,6 +224,7 @@ func operands(args []string, values string) []string {
 			out = append(out, a)
 		}
 	}
+
 	return out
 }
 
@@ -242,6 +255,7 @@ func shellArgs(args []string) shellUse {
 					return u
 				}
 			}
+
 			if u.hasText {
 				u.text = args[i]
 			} else if !u.stdin {
@@ -249,6 +263,7 @@ func shellArgs(args []string) shellUse {
 				u.stdin = u.file == "/dev/stdin" || u.file == "/dev/fd/0"
 			}
 			return u
+
 		case strings.HasPrefix(a, "--"):
 			if a == "--rcfile" || a == "--init-file" {
 				i++
@@ -261,6 +276,7 @@ func shellArgs(args []string) shellUse {
 			}
 		}
 	}
+
 	u.stdin = !u.hasText
 	return u
 }
@@ -293,6 +309,7 @@ func scripts(name string, argv []string) []string {
 			return []string{strings.Join(inner, " ")}
 		}
 	}
+
 	return nil
 }
 
@@ -327,12 +344,14 @@ func readsCode(argv []string) bool {
 	if isShell(name) {
 		return shellArgs(args).stdin
 	}
+
 	name = strings.TrimRight(name, "0123456789.")
 	switch name {
 	case "python", "pypy", "perl", "ruby", "node", "nodejs", "php", "lua", "luajit", "deno", "bun", "osascript", "tclsh":
 	default:
 		return false
 	}
+
 	for _, a := range args {
 		switch {
 		case a == "-" || a == "/dev/stdin" || a == "/dev/fd/0":
@@ -341,5 +360,6 @@ func readsCode(argv []string) bool {
 			return false
 		}
 	}
+
 	return true
 }

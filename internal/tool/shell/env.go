@@ -54,6 +54,7 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 		}
 		return fallback
 	}
+
 	path, later := SystemPath(), o.Programs != nil
 	if runtime.GOOS == "windows" {
 		path = or("PATH", path)
@@ -71,10 +72,12 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 			}
 		}
 	}
+
 	for _, k := range o.AllowedEnv {
 		if !variableName().MatchString(k) {
 			return nil, fmt.Errorf("exec allowedEnvKeys: %q is not the name of a variable", k)
 		}
+
 		v, ok := vars[envKey(k)]
 		switch {
 		case !ok || envKey(k) == markVariable:
@@ -84,14 +87,17 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 			set(k, v)
 		}
 	}
+
 	for _, extra := range []string{o.PathPrepend, o.PathAppend} {
 		if strings.ContainsRune(extra, 0) {
 			return nil, fmt.Errorf("exec path %q contains a NUL byte", extra)
 		}
 	}
+
 	if !later { // else it is asked for with each command
 		set("PATH", joinPath(o.PathPrepend, path, o.PathAppend))
 	}
+
 	// Programs that would page, colour, ask or buffer only disturb here.
 	set("TERM", "dumb")
 	set("NO_COLOR", "1")

@@ -55,6 +55,7 @@ func newGuard(o Options, home string) (*guard, error) {
 	for _, r := range o.Roots {
 		g.roots = append(g.roots, filepath.Clean(r))
 	}
+
 	for _, p := range o.Protected {
 		if p == "~" || strings.HasPrefix(p, "~/") {
 			p = filepath.Join(home, p[1:])
@@ -64,6 +65,7 @@ func newGuard(o Options, home string) (*guard, error) {
 		}
 		g.protected = append(g.protected, filepath.Clean(p))
 	}
+
 	const system = "/usr:/bin:/sbin:/opt:/nix:/snap"
 	for _, list := range []string{system, o.PathPrepend, o.PathAppend} {
 		for _, dir := range filepath.SplitList(list) {
@@ -72,6 +74,7 @@ func newGuard(o Options, home string) (*guard, error) {
 			}
 		}
 	}
+
 	var err error
 	if g.allow, err = compile("allowPatterns", o.Allow); err != nil {
 		return nil, err
@@ -96,12 +99,14 @@ func compile(key string, sources []string) ([]pattern, error) {
 		if err != nil {
 			return nil, fmt.Errorf("exec %s[%d] %q: %w (lookaround and backreferences are not available)", key, i, src, err)
 		}
+
 		full, err := regexp.Compile(`\A(?:` + src + `)\z`)
 		if err != nil {
 			return nil, fmt.Errorf("exec %s[%d] %q: %w", key, i, src, err)
 		}
 		out = append(out, pattern{src, search, full})
 	}
+
 	return out, nil
 }
 
@@ -124,10 +129,12 @@ func (g *guard) check(command, dir string) *refusal {
 	if g.powershell {
 		return g.checkPowerShell(command)
 	}
+
 	file, bad := parse(command, "the command")
 	if bad != nil {
 		return bad
 	}
+
 	s := &scan{g: g.withLinks(), cwd: dir, vars: map[string]string{}}
 	s.walk(file)
 	if !g.allowed(file, command) {
@@ -144,6 +151,7 @@ func (g *guard) check(command, dir string) *refusal {
 			return notListed()
 		}
 	}
+
 	return s.outside
 }
 
@@ -181,13 +189,16 @@ func parse(text, what string) (*syntax.File, *refusal) {
 			depth = max(0, depth-1)
 		}
 	}
+
 	if deepest > maxNesting {
 		return nil, &refusal{tool.InvalidArgs, what + " is nested too deeply to be checked", "Write a script file and run that."}
 	}
+
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err == nil {
 		return file, nil
 	}
+
 	at := err.Error()
 	if pe, ok := errors.AsType[syntax.ParseError](err); ok {
 		at = fmt.Sprintf("line %d, column %d: %s", pe.Pos.Line(), pe.Pos.Col(), pe.Text)
@@ -262,6 +273,7 @@ func (s *scan) walk(root syntax.Node) {
 			}
 			return true
 		}
+
 		sc := scope{cwd: s.cwd}
 		switch n := n.(type) {
 		case *syntax.Subshell, *syntax.CmdSubst, *syntax.ProcSubst:
@@ -272,6 +284,7 @@ func (s *scan) walk(root syntax.Node) {
 				s.stmt(n)
 			}
 			s.statement(n)
+
 		case *syntax.CallExpr:
 			s.call(n)
 		case *syntax.DeclClause:
@@ -283,9 +296,11 @@ func (s *scan) walk(root syntax.Node) {
 				sc.restore = true
 				s.pipe(n)
 			}
+
 		case *syntax.WordIter:
 			s.loop(n)
 		}
+
 		scopes = append(scopes, sc)
 		return true
 	})
@@ -308,6 +323,7 @@ func (s *scan) script(text, what string) {
 		s.deny("it nests shells inside shells too deeply to be checked", "Write a script file and run that.")
 		return
 	}
+
 	if strings.TrimSpace(strings.Trim(text, unknownText)) == "" {
 		if text != "" {
 			s.hidden()
@@ -315,12 +331,14 @@ func (s *scan) script(text, what string) {
 		}
 		return
 	}
+
 	file, bad := parse(text, what)
 	if bad != nil {
 		s.hidden()
 		s.deny(bad.why, bad.instead)
 		return
 	}
+
 	s.budget++
 	s.depth++
 	cwd := s.cwd
@@ -335,6 +353,7 @@ func (s *scan) function(n *syntax.FuncDecl) {
 	if n.Name == nil {
 		return
 	}
+
 	bomb := false
 	var spawning []bool // of the enclosing nodes: is this a pipe or in the background?
 	syntax.Walk(n.Body, func(c syntax.Node) bool {
@@ -342,6 +361,7 @@ func (s *scan) function(n *syntax.FuncDecl) {
 			spawning = spawning[:len(spawning)-1]
 			return true
 		}
+
 		within := len(spawning) > 0 && spawning[len(spawning)-1]
 		switch c := c.(type) {
 		case *syntax.Stmt:
@@ -351,6 +371,7 @@ func (s *scan) function(n *syntax.FuncDecl) {
 		case *syntax.CallExpr:
 			bomb = bomb || within && len(c.Args) > 0 && s.literal(c.Args[0]) == n.Name.Value
 		}
+
 		spawning = append(spawning, within)
 		return true
 	})

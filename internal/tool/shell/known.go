@@ -118,6 +118,7 @@ func lookupIn(rows []known, argv []string) (k known, rest []string, ok bool) {
 			rest = rest[1:]
 		}
 	}
+
 	for _, k := range rows {
 		program, sub, two := strings.Cut(k.name, " ")
 		switch {
@@ -128,6 +129,7 @@ func lookupIn(rows []known, argv []string) (k known, rest []string, ok bool) {
 			return k, rest[1:], true
 		}
 	}
+
 	return known{}, nil, false
 }
 
@@ -161,6 +163,7 @@ func (k known) fits(args []string) bool {
 				return false
 			}
 			continue
+
 		case strings.HasPrefix(a, "--") || k.oneDash:
 			takes, name, ok = k.longOption(a)
 		case k.numbers && strings.Trim(a[1:], "0123456789") == "":
@@ -170,9 +173,11 @@ func (k known) fits(args []string) bool {
 				name = k.must
 			}
 		}
+
 		if !ok {
 			return false
 		}
+
 		found = found || name == k.must
 		if takes {
 			if i++; i >= len(args) || isUnknown(args[i]) || strings.HasPrefix(args[i], "-") {
@@ -180,6 +185,7 @@ func (k known) fits(args []string) bool {
 			}
 		}
 	}
+
 	return found
 }
 

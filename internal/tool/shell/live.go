@@ -43,9 +43,11 @@ func (s liveSink) Write(p []byte) (int, error) {
 func (l *live) add(p []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if l.over || l.call.Publish == nil {
 		return
 	}
+
 	l.rest = append(l.rest, p[max(0, len(p)-liveBytes):]...)
 	if cut := len(l.rest) - liveBytes; cut > 0 { // from the next line on: half a credential is not recognized
 		l.rest = l.rest[cut+bytes.IndexByte(l.rest[cut:], '\n')+1:]
@@ -59,6 +61,7 @@ func (l *live) add(p []byte) {
 func (l *live) send() {
 	l.sending.Lock()
 	defer l.sending.Unlock()
+
 	l.mu.Lock()
 	l.timer = nil
 	n := len(l.rest) - incomplete(l.rest)
@@ -69,6 +72,7 @@ func (l *live) send() {
 	if over || piece == "" {
 		return
 	}
+
 	out := bus.Outbound{Kind: bus.ToolOutput, Text: piece, Tool: &bus.Tool{CallID: l.call.ID, Name: l.call.Name}}
 	_ = l.call.Publish(l.ctx, out) // a lost piece does no harm: the result has it
 }

@@ -37,6 +37,7 @@ func LoginEnv(ctx context.Context, o Login) (map[string]string, error) {
 	if program == "" {
 		return nil, errors.New("the login shell is not known: set SHELL")
 	}
+
 	var wrap func(tool.Call, *exec.Cmd) (Confined, error)
 	if o.Wrap != nil {
 		wrap = func(_ tool.Call, cmd *exec.Cmd) (Confined, error) {
@@ -44,6 +45,7 @@ func LoginEnv(ctx context.Context, o Login) (map[string]string, error) {
 			return Confined{Release: release}, err
 		}
 	}
+
 	r, err := newRunner(Options{Workspace: o.Dir, Wrap: wrap})
 	if err != nil {
 		return nil, err
@@ -57,6 +59,7 @@ func LoginEnv(ctx context.Context, o Login) (map[string]string, error) {
 			env = append(env, name+"="+v)
 		}
 	}
+
 	said := ""
 	for _, flags := range [][]string{{"-l", "-i", "-c"}, {"-l", "-c"}} {
 		const most = 200_000 // characters; an environment is far smaller
@@ -70,6 +73,7 @@ func LoginEnv(ctx context.Context, o Login) (map[string]string, error) {
 		}
 		said = text.Label(out.stderr.text(maxOutputChars), maxListedLength)
 	}
+
 	return nil, fmt.Errorf("the login shell %s did not print its environment within %v: %s", program, loginWait, said)
 }
 
@@ -80,6 +84,7 @@ func between(printed, mark string) map[string]string {
 	if !found || !ended {
 		return nil
 	}
+
 	vars := map[string]string{}
 	for line := range strings.SplitSeq(inside, "\n") {
 		if k, v, ok := strings.Cut(line, "="); ok && variableName().MatchString(k) && vars[k] == "" {
@@ -101,11 +106,13 @@ func loginShell(vars map[string]string) string {
 			}
 		}
 	}
+
 	switch filepath.Base(name) {
 	case "bash", "zsh", "sh", "dash", "ksh", "mksh", "fish": // those that take -l, -i and -c
 	default:
 		return ""
 	}
+
 	if st, err := os.Stat(name); err != nil || !filepath.IsAbs(name) || !st.Mode().IsRegular() {
 		return ""
 	}
@@ -127,6 +134,7 @@ func missingProgram(stderr string) string {
 		} else if rest, ok := strings.CutSuffix(line, ": No such file or directory"); ok && strings.Contains(rest, "env: ") {
 			name = rest
 		}
+
 		name = strings.Trim(name[strings.LastIndexByte(name, ' ')+1:], "'‘’\"")
 		if name != "" && len(name) <= 64 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-") == "" {
 			return name

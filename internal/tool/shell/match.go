@@ -29,16 +29,19 @@ func Matches(command, rule string) Match {
 	if len(want) == 0 {
 		return Surely
 	}
+
 	file, bad := parse(command, "the command")
 	if bad != nil {
 		return Perhaps
 	}
+
 	m := &matcher{want: newInvocation(want), words: want, aliases: map[string][]string{}, defined: map[string]bool{}}
 	for n := range syntax.Preorder(file) {
 		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil {
 			m.defined[f.Name.Value] = true
 		}
 	}
+
 	s := &scan{g: &guard{}, vars: map[string]string{}, each: m.see, unseen: m.perhaps}
 	s.walk(file)
 	for n := range syntax.Preorder(file) {
@@ -77,6 +80,7 @@ func (m *matcher) see(all [][]string) {
 		if m.alias(name, argv) {
 			return
 		}
+
 		if name == "env" || name == "sudo" || name == "doas" {
 			for _, w := range argv[1:] {
 				if key, value, ok := strings.Cut(w, "="); ok && !strings.HasPrefix(key, "-") {
@@ -84,9 +88,11 @@ func (m *matcher) see(all [][]string) {
 				}
 			}
 		}
+
 		if slices.ContainsFunc(argv, func(w string) bool { return strings.Contains(w, "{}") }) || open {
 			argv = append(slices.Clone(argv), unknownText)
 		}
+
 		open = open || name == "xargs" || name == "gxargs" || name == "parallel"
 		m.found = max(m.found, m.judge(argv))
 		if !m.defined[argv[0]] && opaque(name, argv) {
@@ -106,10 +112,12 @@ func (m *matcher) alias(name string, argv []string) bool {
 		}
 		return true
 	}
+
 	words, ok := m.aliases[argv[0]]
 	if !ok || len(words) == 0 || m.depth > 4 {
 		return false
 	}
+
 	m.depth++
 	m.see(effective(append(slices.Clone(words), argv[1:]...)))
 	m.depth--
@@ -121,6 +129,7 @@ func (m *matcher) judge(argv []string) Match {
 	if isUnknown(argv[0]) || strings.ContainsAny(argv[0], "*?[") && len(argv[0]) > 1 {
 		return Perhaps
 	}
+
 	got, rule := newInvocation(argv), strings.Join(m.words, " ")
 	if strings.Contains(got.text(), rule) || strings.Contains(strings.Join(argv, " "), rule) {
 		return Surely
@@ -140,6 +149,7 @@ func (m *matcher) within(argv []string) Match {
 		}
 		return Never
 	}
+
 	for i := 1; i < len(argv); i++ {
 		if argv[i] != m.words[0] {
 			continue
@@ -155,6 +165,7 @@ func (m *matcher) within(argv []string) Match {
 			break
 		}
 	}
+
 	return Never
 }
 
@@ -180,6 +191,7 @@ func newInvocation(argv []string) invocation {
 		inv.sub = len(rest) > 0
 		inv.other = open || inv.sub && g.builtin != "" && !slices.Contains(strings.Fields(g.builtin), rest[0])
 	}
+
 	for i, w := range rest {
 		switch {
 		case isUnknown(w) || strings.ContainsAny(w, "*?["): // a pattern becomes what is there
@@ -188,6 +200,7 @@ func newInvocation(argv []string) invocation {
 			if !strings.HasPrefix(w, "-") {
 				inv.words = append(inv.words, w)
 			}
+
 		case w == "--":
 			inv.words = append(inv.words, rest[i+1:]...)
 			inv.unknown = inv.unknown || slices.ContainsFunc(rest[i+1:], isUnknown)
@@ -198,6 +211,7 @@ func newInvocation(argv []string) invocation {
 			inv.words = append(inv.words, w)
 		}
 	}
+
 	return inv
 }
 
@@ -220,6 +234,7 @@ func (inv invocation) compareWords(want []string) Match {
 				return Perhaps
 			}
 			return Never
+
 		case isUnknown(inv.words[i]):
 			return Perhaps // it may also be several words
 		case inv.words[i] == w:
@@ -240,6 +255,7 @@ func (inv invocation) scattered(want []string) Match {
 	if inv.unknown {
 		return Perhaps
 	}
+
 	rest := inv.words
 	for _, w := range want {
 		i := slices.Index(rest, w)
@@ -248,6 +264,7 @@ func (inv invocation) scattered(want []string) Match {
 		}
 		rest = rest[i+1:]
 	}
+
 	return Perhaps
 }
 
@@ -274,17 +291,20 @@ func (inv invocation) hasOption(want string) Match {
 				return Surely // an abbreviation
 			}
 			other = other || !long
+
 		default:
 			letters += o[1:]
 			other = other || long
 		}
 	}
+
 	if !long {
 		missing := strings.Trim(want[1:], letters)
 		if letters != "" && missing == "" {
 			return Surely
 		}
 	}
+
 	if other {
 		return Perhaps
 	}
@@ -307,6 +327,7 @@ func globalsOf(program string) (globals, bool) {
 				"replace request-pull reset restore rev-list rev-parse revert rm send-email shortlog show show-branch show-ref sparse-checkout stash status submodule switch tag update-index " +
 				"update-ref verify-commit verify-tag version whatchanged worktree write-tree",
 		}, true
+
 	case "docker", "podman":
 		return globals{values: "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey --root --runroot --storage-driver --url --connection"}, true
 	case "kubectl", "helm", "oc":
@@ -363,6 +384,7 @@ func opaque(name string, argv []string) bool {
 	case name == "git":
 		return gitRunsOthers(args)
 	}
+
 	if w, ok := wrapperOf(name); ok && (len(args) == 0 || query(name, argv) || len(w.inner(args)) > 0) {
 		return false
 	}

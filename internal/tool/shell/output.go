@@ -31,6 +31,7 @@ func (c *capture) Write(p []byte) (int, error) {
 		c.pending = append([]byte(nil), p[len(p)-cut:]...)
 		p = p[:len(p)-cut]
 	}
+
 	c.add(p)
 	return n, nil
 }
@@ -52,6 +53,7 @@ func (c *capture) add(p []byte) {
 	if !utf8.Valid(p) {
 		p = []byte(string([]rune(string(p))))
 	}
+
 	c.total += utf8.RuneCount(p)
 	for c.headLen < c.half && len(p) > 0 {
 		_, n := utf8.DecodeRune(p)
@@ -59,6 +61,7 @@ func (c *capture) add(p []byte) {
 		c.headLen++
 		p = p[n:]
 	}
+
 	bound := c.half * utf8.UTFMax
 	if len(p) > bound {
 		p = p[len(p)-bound:]
@@ -90,6 +93,7 @@ func (c *capture) text(limit int) string {
 	if kept {
 		return string(c.head) + string(c.tail)
 	}
+
 	limit = min(limit, 2*c.half)
 	whole := string(c.head)
 	if c.total <= 2*c.half {

@@ -25,6 +25,7 @@ func (g *guard) withLinks() *guard {
 	c.roots = []string{g.workspace}
 	c.roots = linked(append(c.roots, g.roots...))
 	c.protected = linked(g.protected)
+
 	if g.sandboxed {
 		// The kernel keeps the rest away, and it does not guess. Inside the
 		// roots not every sandbox can make an exception.
@@ -68,10 +69,12 @@ func (g *guard) isProtected(p string) bool {
 			return true
 		}
 	}
+
 	rest, ok := strings.CutPrefix(p, "/proc/")
 	if !ok || g.sandboxed {
 		return false
 	}
+
 	_, file, _ := strings.Cut(strings.TrimPrefix(rest, "self/task/"), "/")
 	file, _, _ = strings.Cut(file, "/")
 	switch file {
@@ -97,6 +100,7 @@ func mayMatch(pattern, target string) bool {
 	if len(pp) < len(tt) {
 		return false
 	}
+
 	for i, t := range tt {
 		if ok, err := path.Match(pp[i], t); err != nil || !ok {
 			return false
@@ -126,10 +130,12 @@ func (s *scan) reachAll(argv []string, all [][]string) {
 			s.reach(word)
 		}
 	}
+
 	names := map[string]bool{}
 	for _, inner := range all {
 		names[inner[0]] = true
 	}
+
 	last := all[len(all)-1]
 	text := textWords(base(last[0]), last[1:])
 	for _, a := range argv {
@@ -141,6 +147,7 @@ func (s *scan) reachAll(argv []string, all [][]string) {
 			s.reach(a)
 		}
 	}
+
 	// A bare cd goes home.
 	if n := base(last[0]); (n == "cd" || n == "pushd") && len(operands(last[1:], "")) == 0 {
 		s.reach(s.g.home)
@@ -170,9 +177,11 @@ func textWords(name string, args []string) map[string]bool {
 				explicit = explicit || a != "-F"
 			}
 		}
+
 		if ops := operands(args, "efmABCFvg"); !explicit && len(ops) > 0 {
 			text[ops[0]] = true
 		}
+
 	case "cut", "sort", "column", "paste", "xargs":
 		for i, a := range args {
 			if (a == "-d" || a == "-t" || a == "-s") && i+1 < len(args) {
@@ -180,6 +189,7 @@ func textWords(name string, args []string) map[string]bool {
 			}
 		}
 	}
+
 	return text
 }
 
@@ -211,18 +221,21 @@ func candidates(word string) []candidate {
 	if strings.ContainsAny(word, " \t\n(") {
 		return quotedPaths(word)
 	}
+
 	var out []candidate
 	if !strings.HasPrefix(word, "-") {
 		out = append(out, candidate{word, true})
 	} else if len(word) > 2 && word[1] != '-' && (strings.Contains(word[2:], "/") || strings.HasPrefix(word[2:], "..")) {
 		out = append(out, candidate{word[2:], false}) // -I/usr/include
 	}
+
 	if _, v, ok := strings.Cut(word, "="); ok {
 		out = append(out, candidate{v, strings.HasPrefix(word, "-")})
 	}
 	if v, ok := strings.CutPrefix(word, "@"); ok {
 		out = append(out, candidate{v, true}) // curl -d @file
 	}
+
 	if strings.Contains(word, ":") {
 		for v := range strings.SplitSeq(word, ":") {
 			out = append(out, candidate{v, false}) // search paths, mounts, remote copies
@@ -262,13 +275,16 @@ func (s *scan) path(p string) {
 	if p == "" || len(p) > 4096 || s.outside != nil {
 		return
 	}
+
 	if p == "~" || strings.HasPrefix(p, "~/") {
 		p = s.g.home + p[1:]
 	}
+
 	if strings.HasPrefix(p, "~") && len(p) < 64 && !strings.HasPrefix(p, "~$") {
 		s.leave(p)
 		return
 	}
+
 	up := slices.Contains(strings.Split(p, "/"), "..")
 	if i := strings.IndexAny(p, unknownSet); i >= 0 {
 		// Only the part before the unknown can be judged.
@@ -278,11 +294,13 @@ func (s *scan) path(p string) {
 			}
 			return
 		}
+
 		p = p[:strings.LastIndex(p[:i], "/")+1]
 		if p == "" {
 			return
 		}
 	}
+
 	full := s.join(p)
 	if full == "" {
 		if up {
@@ -290,10 +308,12 @@ func (s *scan) path(p string) {
 		}
 		return
 	}
+
 	if s.g.isProtected(full) {
 		s.protect(p)
 		return
 	}
+
 	target := diskio.ResolveExisting(staticPrefix(full))
 	if s.g.isProtected(target) {
 		s.protect(p)
@@ -302,6 +322,7 @@ func (s *scan) path(p string) {
 	if !s.g.restrict || harmlessDevice(full) {
 		return
 	}
+
 	if !s.g.inside(target) {
 		s.leave(p)
 	}
@@ -336,6 +357,7 @@ func (s *scan) literalSecrets(word string) {
 				rest = without(rest, s.spellings(root))
 			}
 		}
+
 		for _, sp := range s.spellings(prot) {
 			if i := strings.Index(rest, sp); i >= 0 && boundary(rest[i+len(sp):]) {
 				s.protect(sp)
@@ -362,15 +384,18 @@ func without(text string, paths []string) string {
 			if i < 0 {
 				break
 			}
+
 			i += at
 			tail := text[i+len(p):]
 			if end := strings.IndexAny(tail, "'\"` \t\n);,:|&<>]}"); end >= 0 {
 				tail = tail[:end]
 			}
+
 			if !boundary(tail) || strings.Contains(tail, "..") {
 				at = i + len(p)
 				continue
 			}
+
 			text = text[:i] + text[i+len(p):]
 			at = i
 		}
@@ -415,10 +440,12 @@ func resolveInside(path string, inside func(string) bool) (string, error) {
 		if !inside(path) {
 			return "", errOutside
 		}
+
 		root := path
 		for up := filepath.Dir(root); up != root && inside(up); up = filepath.Dir(root) {
 			root = up
 		}
+
 		next, err := followLink(root, path)
 		if err != nil {
 			return "", err
@@ -428,6 +455,7 @@ func resolveInside(path string, inside func(string) bool) (string, error) {
 		}
 		path = next
 	}
+
 	return "", errors.New("too many links")
 }
 
@@ -438,6 +466,7 @@ func followLink(root, path string) (string, error) {
 	if err != nil || rest == "." {
 		return "", err
 	}
+
 	at := root
 	parts := strings.Split(rest, string(filepath.Separator))
 	for i, part := range parts {
@@ -446,6 +475,7 @@ func followLink(root, path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
+
 		if info.Mode()&os.ModeSymlink != 0 {
 			target, err := os.Readlink(next)
 			if err != nil {
@@ -456,7 +486,9 @@ func followLink(root, path string) (string, error) {
 			}
 			return filepath.Join(append([]string{target}, parts[i+1:]...)...), nil
 		}
+
 		at = next
 	}
+
 	return "", nil
 }

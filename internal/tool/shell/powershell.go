@@ -25,6 +25,7 @@ func (g *guard) checkPowerShell(command string) *refusal {
 			return notListed()
 		}
 	}
+
 	lower := strings.ReplaceAll(strings.ToLower(command), "/", `\`)
 	for _, p := range g.protected {
 		rest := lower
@@ -33,10 +34,12 @@ func (g *guard) checkPowerShell(command string) *refusal {
 				rest = strings.ReplaceAll(rest, strings.ReplaceAll(strings.ToLower(root), "/", `\`)+`\`, "")
 			}
 		}
+
 		if strings.Contains(rest, strings.ReplaceAll(strings.ToLower(p), "/", `\`)) {
 			return deny("it names a protected path", "Work without it.")
 		}
 	}
+
 	if g.restrict {
 		return g.powerShellPaths(lower, strings.Contains(command, `\\`))
 	}
@@ -52,6 +55,7 @@ func (g *guard) powerShellPaths(lower string, share bool) *refusal {
 	if share || strings.Contains(lower, `..\`) || strings.Contains(lower, "$home") || strings.Contains(lower, "$env:userprofile") {
 		return out
 	}
+
 	for _, m := range drivePath().FindAllStringSubmatch(lower, -1) {
 		inside := false
 		for _, root := range append([]string{g.workspace}, g.roots...) {
@@ -62,6 +66,7 @@ func (g *guard) powerShellPaths(lower string, share bool) *refusal {
 			return out
 		}
 	}
+
 	return nil
 }
 
@@ -71,6 +76,7 @@ func (g *guard) powerShellAllowed(command string) bool {
 	if len(g.allow) == 0 || strings.ContainsAny(command, "`$(){}@<>") {
 		return false
 	}
+
 	for _, segment := range powerShellSegments(command) {
 		covered := false
 		for _, p := range g.allow {
@@ -80,6 +86,7 @@ func (g *guard) powerShellAllowed(command string) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -106,6 +113,7 @@ func powerShellSegments(command string) []string {
 			start = i + 1
 		}
 	}
+
 	cut(len(command))
 	return out
 }
@@ -117,9 +125,11 @@ func powerShellRules(command string) *refusal {
 		for len(words) > 0 && (strings.HasPrefix(words[0], "-") || words[0] == "cmd" || words[0] == "cmd.exe" || words[0] == "/c") {
 			words = words[1:]
 		}
+
 		if len(words) == 0 {
 			continue
 		}
+
 		name, args := base(words[0]), words[1:]
 		switch name {
 		case "remove-item", "ri", "rm", "rmdir", "rd", "del", "erase":

@@ -14,6 +14,7 @@ func (s *Shell) of(c tool.Call) (*runner, error) {
 	if c.Project.Dir == "" {
 		return s.r, nil
 	}
+
 	r := *s.r
 	r.origin = c.Project.Dir
 	switch {
@@ -25,12 +26,15 @@ func (s *Shell) of(c tool.Call) (*runner, error) {
 			r.guard, r.wrap = &g, s.confine
 			return &r, nil
 		}
+
 	default:
 		return &r, nil
 	}
+
 	if s.confine == nil {
 		return nil, errors.New("commands are not run in a chat that is kept inside a folder: nothing here could keep them there")
 	}
+
 	g := *r.guard
 	g.workspace = c.Project.Dir
 	g.roots = nil

@@ -22,6 +22,7 @@ func newTerminalStreams(cmd *exec.Cmd, to sink) (*streams, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	cmd.Stdin = theirs
 	cmd.Stdout = theirs
 	cmd.Stderr = theirs
@@ -76,6 +77,7 @@ func (t *terminalText) Write(p []byte) (int, error) {
 			t.skip(c)
 			continue
 		}
+
 		line := t.line
 		t.line = false
 		switch {
@@ -89,10 +91,12 @@ func (t *terminalText) Write(p []byte) (int, error) {
 		case line: // a carriage return alone begins a line again, too
 			out = append(out, '\n')
 		}
+
 		if c >= ' ' && c != 0x7f || c == '\t' || c == '\n' && !line {
 			out = append(out, c)
 		}
 	}
+
 	if len(out) > 0 {
 		_, _ = t.to.Write(out) // a sink never fails
 	}
@@ -115,6 +119,7 @@ func (t *terminalText) skip(c byte) {
 		case c < ' ' || c > '/': // those between are followed by one more
 			t.state = outsideEscape
 		}
+
 	case inControl:
 		if c >= '@' && c <= '~' {
 			t.state = outsideEscape
@@ -126,6 +131,7 @@ func (t *terminalText) skip(c byte) {
 		case 0x1b:
 			t.state = inStringEscape
 		}
+
 	default:
 		t.state = inString
 		if c == '\\' {

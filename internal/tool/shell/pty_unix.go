@@ -17,6 +17,7 @@ func openTerminal() (ours, theirs *os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a terminal: %w", err)
 	}
+
 	defer master.Close() //nolint:errcheck // a copy of it is used
 	err = pty.Setsize(theirs, &pty.Winsize{Rows: terminalRows, Cols: terminalColumns})
 
@@ -28,6 +29,7 @@ func openTerminal() (ours, theirs *os.File, err error) {
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
 	}
+
 	if err != nil {
 		if fd >= 0 {
 			err = errors.Join(err, unix.Close(fd))

@@ -16,6 +16,7 @@ func Risk(command string) (reason string, risky bool) {
 	if bad != nil {
 		return "", false
 	}
+
 	s := &scan{g: &guard{}, vars: map[string]string{}}
 	s.walk(file)
 	if s.risky == nil {
@@ -35,6 +36,7 @@ func Prefix(command string) (words []string, ok bool) {
 	if bad != nil {
 		return nil, false
 	}
+
 	s := &scan{g: &guard{}, vars: map[string]string{}, shallow: true}
 	ok = true
 	for n := range syntax.Preorder(file) {
@@ -48,6 +50,7 @@ func Prefix(command string) (words []string, ok bool) {
 			word, plain := s.prefix(n)
 			ok = ok && plain
 			words = append(words, word)
+
 		case *syntax.DeclClause, *syntax.FuncDecl, *syntax.LetClause, *syntax.CoprocClause, *syntax.ArithmCmd, *syntax.ProcSubst, *syntax.CmdSubst, *syntax.TestClause, *syntax.ArithmExp:
 			ok = false
 		}
@@ -55,6 +58,7 @@ func Prefix(command string) (words []string, ok bool) {
 			return nil, false
 		}
 	}
+
 	slices.Sort(words)
 	return slices.Compact(words), len(words) > 0
 }
@@ -88,16 +92,19 @@ func (g *guard) typed(command string) bool {
 	if g.powershell {
 		return true
 	}
+
 	file, bad := parse(command, "the command")
 	if bad != nil {
 		return true
 	}
+
 	s := &scan{g: &guard{home: g.home}, vars: map[string]string{}, shallow: true}
 	for n := range syntax.Preorder(file) {
 		c, ok := n.(*syntax.CallExpr)
 		if !ok || len(c.Args) == 0 {
 			continue
 		}
+
 		s.assign(c.Assigns)
 		for _, argv := range effective(s.argv(c)) {
 			if isShell(base(argv[0])) && readsCode(argv) {
@@ -105,5 +112,6 @@ func (g *guard) typed(command string) bool {
 			}
 		}
 	}
+
 	return false
 }

@@ -26,6 +26,7 @@ func (s *scan) rules(name string, argv []string) {
 		} else {
 			s.ask(false, "the program is only known when it runs", "Write the program's name plainly.")
 		}
+
 	case name == "rm":
 		s.remove(args)
 	case name == "find" || name == "gfind":
@@ -34,6 +35,7 @@ func (s *scan) rules(name string, argv []string) {
 				s.deny("find -delete removes everything it matches", "List the matches first, then remove the named files with rm.")
 			}
 		}
+
 	case name == "mkfs" || strings.HasPrefix(name, "mkfs.") || name == "diskpart" || name == "wipefs" || name == "mkswap" || name == "blkdiscard" || name == "format":
 		s.deny(name+" destroys the contents of a disk", askUser)
 	case name == "del" && hasSwitch(args, "/f", "/q", "/s"), (name == "rmdir" || name == "rd") && hasSwitch(args, "/s", "/q"):
@@ -46,6 +48,7 @@ func (s *scan) rules(name string, argv []string) {
 				s.deny("it would kill the agent itself or every process of the user", "Name the process to kill by its number.")
 			}
 		}
+
 	case name == "source" || name == ".":
 		if len(args) > 0 && strings.Contains(args[0], fetchedText) {
 			s.ask(true, "it would run downloaded or decoded text", readFirst)
@@ -59,6 +62,7 @@ func (s *scan) rules(name string, argv []string) {
 			s.deny(r.why, r.instead)
 		}
 	}
+
 	for _, target := range writes(name, args) {
 		s.target(target)
 	}
@@ -89,9 +93,11 @@ func (s *scan) remove(args []string) {
 			"Look at what is there, then remove the named files or one named directory without -f, or ask the user.")
 		return
 	}
+
 	if !recursive {
 		return
 	}
+
 	for _, op := range operands(args, "") {
 		where := s.join(op)
 		if isUnknown(op) || strings.Trim(op, "./*") == "" || where == "/" || where == s.g.home || where == s.g.workspace {
@@ -144,21 +150,25 @@ func writes(name string, args []string) []string {
 				return []string{f}
 			}
 		}
+
 	case "sed", "gsed", "perl":
 		for _, a := range args {
 			if strings.HasPrefix(a, "--in-place") || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "i") {
 				return operands(args, "ef")
 			}
 		}
+
 	case "cp", "mv", "install", "rsync", "scp":
 		ops := operands(args, "tSmog")
 		dir := option(args, "-t", "--target-directory")
 		if name == "mv" {
 			return append(ops, dir)
 		}
+
 		if dir == "" && len(ops) > 1 {
 			dir, ops = ops[len(ops)-1], ops[:len(ops)-1]
 		}
+
 		out := []string{dir}
 		if path.Base(path.Clean(dir)) == "memory" {
 			for _, op := range ops {
@@ -166,6 +176,7 @@ func writes(name string, args []string) []string {
 			}
 		}
 		return out
+
 	case "sort":
 		return []string{option(args, "-o", "--output")}
 	case "curl":
@@ -199,6 +210,7 @@ func isDevice(file string) bool {
 	if !ok {
 		return false
 	}
+
 	first, _, _ := strings.Cut(rest, "/")
 	switch first {
 	case "null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty", "fd", "shm", "pts", "ptmx", "tcp", "udp", "mqueue":
@@ -219,6 +231,7 @@ func isHistory(file string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -232,11 +245,13 @@ func (s *scan) statement(st *syntax.Stmt) {
 				s.target(file)
 				s.reach(file)
 			}
+
 		case syntax.DplOut:
 			if file := s.literal(r.Word); strings.Trim(file, "0123456789-") != "" {
 				s.target(file)
 				s.reach(file)
 			}
+
 		case syntax.RdrIn:
 			for _, file := range s.fields(r.Word) {
 				s.reach(file)
@@ -244,14 +259,17 @@ func (s *scan) statement(st *syntax.Stmt) {
 					s.pipedCode()
 				}
 			}
+
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
 			body := r.Hdoc
 			if r.Op == syntax.WordHdoc {
 				body = r.Word
 			}
+
 			if body == nil || call == nil {
 				continue
 			}
+
 			for _, argv := range effective(s.argv(call)) {
 				if isShell(base(argv[0])) && readsCode(argv) {
 					s.script(s.literal(body), "the text for "+base(argv[0]))
@@ -269,6 +287,7 @@ func (s *scan) pipe(n *syntax.BinaryCmd) {
 		if !ok {
 			continue
 		}
+
 		call, ok := st.Cmd.(*syntax.CallExpr)
 		if ok && !readsInput(st) && s.runsStdin(call) {
 			s.pipedCode()

@@ -58,6 +58,7 @@ func (r *runner) run(turn context.Context, l launch) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	err = j.wait(ctx, out)
 	switch {
 	case out.over != nil:
@@ -68,6 +69,7 @@ func (r *runner) run(turn context.Context, l launch) (*outcome, error) {
 	case ctx.Err() != nil && err != nil:
 		out.end = timedOut
 	}
+
 	return out, nil
 }
 
@@ -78,6 +80,7 @@ func (l launch) bounded(ctx context.Context) (context.Context, context.CancelFun
 	if l.clock == nil {
 		return context.WithTimeout(ctx, l.limit)
 	}
+
 	ctx, cancel := context.WithCancelCause(ctx)
 	l.clock.start(l.limit, func() { cancel(errTimeLimit) })
 	return ctx, func() {
@@ -109,6 +112,7 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 	if stdin != nil {
 		cmd.Stdin = stdin
 	}
+
 	var st *streams
 	var err error
 	if l.pty {
@@ -116,23 +120,28 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 	} else {
 		st, err = newStreams(cmd, stdout, stderr)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	j := &job{cmd: cmd, kin: newKin(mark), streams: st, r: r}
 	j.kin.prepare(cmd, l.pty)
 	cmd.Cancel = func() error { return j.kin.ask(cmd) }
 	cmd.WaitDelay = grace // then the shell itself is killed; kin.end sees to the rest
+
 	if r.wrap != nil {
 		if j.held, err = r.wrap(l.call, cmd); err != nil {
 			j.release()
 			return nil, err
 		}
 	}
+
 	if err := cmd.Start(); err != nil {
 		j.release()
 		return nil, startError(err)
 	}
+
 	j.kin.started(cmd)
 	j.watch = r.watchOver(j.kin, l, j.held.Writes) // it ends with the command
 	st.start()
@@ -148,6 +157,7 @@ func (j *job) wait(ctx context.Context, out *outcome) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		out.code = exitCode(exit)
 	}
+
 	out.over = j.watch.close(out.code)
 	stopped, left := j.kin.stop()
 	if !j.r.guard.sandboxed { // there it may have been a process of the sandbox itself
@@ -156,6 +166,7 @@ func (j *job) wait(ctx context.Context, out *outcome) error {
 	if left > 0 {
 		j.r.log.WarnContext(ctx, "processes of a command survived being killed", "count", left)
 	}
+
 	j.streams.drain()
 	out.outside = j.held.outside()
 	return err
@@ -222,6 +233,7 @@ func newStreams(cmd *exec.Cmd, stdout, stderr sink) (*streams, error) {
 		}
 		s.copies = append(s.copies, streamCopy{r, w, c})
 	}
+
 	cmd.Stdout, cmd.Stderr = s.copies[0].w, s.copies[1].w
 	return s, nil
 }

@@ -22,12 +22,14 @@ func readProcess(pid int) (process, bool) {
 	if err != nil {
 		return process{}, false
 	}
+
 	// The second field is the program's name in parentheses and may hold anything.
 	_, rest, ok := strings.Cut(string(data[bytes.LastIndexByte(data, ')')+1:]), " ")
 	f := strings.Fields(rest)
 	if !ok || len(f) < 20 {
 		return process{}, false
 	}
+
 	p := process{pid: pid, dead: f[0] == "Z" || f[0] == "X"}
 	p.parent, _ = strconv.Atoi(f[1])
 	p.group, _ = strconv.Atoi(f[2])
@@ -56,6 +58,7 @@ func (k *kin) members() (pids []int, inGroup bool) {
 		own, _ := readProcess(os.Getpid())
 		k.outer = own.session
 	}
+
 	ours := map[int]bool{}
 	for grown := true; grown; {
 		grown = false
@@ -64,6 +67,7 @@ func (k *kin) members() (pids []int, inGroup bool) {
 			if ours[p.pid] || !k.sessions[p.session] && p.group != k.leader && !ours[p.parent] && !p.marked {
 				continue
 			}
+
 			ours[p.pid], grown = true, true
 			if p.session != k.outer {
 				// Remembered, because the one we know may end before the others are seen.
@@ -71,6 +75,7 @@ func (k *kin) members() (pids []int, inGroup bool) {
 			}
 		}
 	}
+
 	for _, p := range young {
 		if ours[p.pid] {
 			pids = append(pids, p.pid)
@@ -87,6 +92,7 @@ func (k *kin) young() []process {
 	if err != nil {
 		return nil
 	}
+
 	names, _ := dir.Readdirnames(-1)
 	_ = dir.Close()
 	var out []process
@@ -100,6 +106,7 @@ func (k *kin) young() []process {
 			out = append(out, p)
 		}
 	}
+
 	return out
 }
 
@@ -122,6 +129,7 @@ func (k *kin) marked(p process) bool {
 		}
 		<-time.After(time.Millisecond)
 	}
+
 	return false
 }
 

@@ -25,10 +25,12 @@ func shellFor(lookup func(string) string, in input) (program string, args []stri
 	default:
 		return "", nil, fmt.Errorf("shell %q is not supported; use bash, sh or zsh", name)
 	}
+
 	args = []string{"-c", in.Command}
 	if in.Login && path.Base(name) != "sh" {
 		args = []string{"-l", "-c", in.Command}
 	}
+
 	if program = findShell(lookup, name); program != "" {
 		return program, args, nil
 	}
@@ -48,6 +50,7 @@ func findShell(lookup func(string) string, name string) string {
 			dirs = append(dirs, dir)
 		}
 	}
+
 	for _, dir := range dirs {
 		c := filepath.Join(dir, base)
 		if name != base && name != c {
@@ -57,6 +60,7 @@ func findShell(lookup func(string) string, name string) string {
 			return c
 		}
 	}
+
 	return ""
 }
 
@@ -119,6 +123,7 @@ func (k *kin) stop() (found, left int) {
 	if begin.IsZero() {
 		begin = time.Now()
 	}
+
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	asked, held := map[int]bool{}, map[int]bool{}
@@ -128,6 +133,7 @@ func (k *kin) stop() (found, left int) {
 		if len(alive) == 0 || !killed.IsZero() && time.Since(killed) > killWait {
 			return len(asked), len(alive)
 		}
+
 		sig := syscall.SIGTERM
 		if time.Since(begin) > grace {
 			sig = syscall.SIGKILL
@@ -139,6 +145,7 @@ func (k *kin) stop() (found, left int) {
 				_ = syscall.Kill(-k.leader, sig)
 			}
 		}
+
 		for _, pid := range alive {
 			if sig == syscall.SIGKILL || !asked[pid] {
 				asked[pid] = true
@@ -146,6 +153,7 @@ func (k *kin) stop() (found, left int) {
 				k.signal(pid, syscall.SIGCONT) // it was held
 			}
 		}
+
 		<-tick.C
 	}
 }
@@ -167,6 +175,7 @@ func (k *kin) freeze(held map[int]bool) (alive []int, inGroup bool) {
 				k.signal(pid, syscall.SIGSTOP)
 			}
 		}
+
 		if !fresh {
 			break
 		}

@@ -29,6 +29,7 @@ func shellFor(_ func(string) string, in input) (program string, args []string, e
 	default:
 		return "", nil, fmt.Errorf("shell %q is not supported; use powershell, pwsh or cmd", in.Shell)
 	}
+
 	return program, []string{"-NoProfile", "-NonInteractive", "-Command", prologue + in.Command + epilogue}, nil
 }
 

@@ -38,6 +38,7 @@ func RunsOf(command, dir string) Runs {
 	if bad != nil {
 		return Runs{Open: true}
 	}
+
 	r := &runs{defined: map[string]bool{}}
 	r.s = &scan{
 		g:      &guard{},
@@ -46,6 +47,7 @@ func RunsOf(command, dir string) Runs {
 		unseen: func() { r.out.Open = true },
 		stmt:   r.statement,
 	}
+
 	r.s.walk(file)
 	return r.out
 }
@@ -118,6 +120,7 @@ func (r *runs) command(argv []string, in fed) {
 		if more || slices.ContainsFunc(cur, func(w string) bool { return strings.Contains(w, "{}") }) && !sameWords(cur, argv) {
 			cur = append(slices.Clone(cur), unknownText)
 		}
+
 		switch {
 		case isUnknown(cur[0]) || strings.ContainsAny(cur[0], "*?[") && len(cur[0]) > 1:
 			r.out.Open = true
@@ -131,10 +134,12 @@ func (r *runs) command(argv []string, in fed) {
 			}
 			continue
 		}
+
 		if r.wrapper(name, cur) {
 			more = more || name == "xargs" || name == "gxargs" || name == "parallel"
 			continue
 		}
+
 		more = more || name == "fd" || name == "fdfind"
 		r.program(name, cur, in)
 	}
@@ -153,10 +158,12 @@ func (r *runs) wrapper(name string, cur []string) bool {
 	if len(cur) == 1 || query(name, cur) {
 		return true
 	}
+
 	inner := w.inner(cur[1:])
 	if len(inner) == 0 {
 		return false
 	}
+
 	for _, word := range cur[1 : len(cur)-len(inner)] {
 		if key, value, ok := strings.Cut(word, "="); ok && dangerousVariable(key) && isUnknown(value) {
 			r.out.Open = true
@@ -201,9 +208,11 @@ func (r *runs) program(name string, cur []string, in fed) {
 			r.word(&r.out.InlineFiles, name, word)
 		}
 	}
+
 	for _, file := range in.files {
 		r.word(files, name, file)
 	}
+
 	switch {
 	case dirs == nil:
 	case r.s.cwd == "":
@@ -232,6 +241,7 @@ func (r *runs) moves(name string, words []string, in fed) {
 	case "cd", "pushd", "find", "ls":
 		return
 	}
+
 	for _, word := range append(slices.Clone(words), in.files...) {
 		r.path(&r.out.Sources, name, word)
 	}
@@ -253,6 +263,7 @@ func (r *runs) word(list *[]Use, program, word string) {
 	if isUnknown(word) && !strings.HasPrefix(word, "=") { // the caller knows what a variable means
 		r.out.Open = true
 	}
+
 	parts := []string{word}
 	if _, value, ok := strings.Cut(word, "="); ok {
 		parts = append(parts, value)
@@ -260,20 +271,24 @@ func (r *runs) word(list *[]Use, program, word string) {
 	if len(word) > 2 && word[0] == '-' {
 		parts = append(parts, word[2:])
 	}
+
 	parts = append(parts, strings.FieldsFunc(word, func(c rune) bool { return strings.ContainsRune(" \t\n:;,|&<>()[]{}'\"`$=@", c) })...)
 	for _, part := range parts {
 		part = strings.TrimSuffix(strings.TrimPrefix(part, "@"), "/...")
 		if i := strings.IndexAny(part, "*?["); i >= 0 {
 			part = staticPrefix(part)
 		}
+
 		if part == "" || isUnknown(part) || len(part) > 4096 || strings.ContainsAny(part, "\x00") {
 			continue
 		}
+
 		full := r.s.join(part)
 		if full == "" {
 			r.out.Open = true
 			return
 		}
+
 		if use := (Use{full, program}); !slices.Contains(*list, use) {
 			*list = append(*list, use)
 		}
@@ -289,30 +304,36 @@ func (r *runs) git(words []string) bool {
 		if len(rest) > 1 {
 			value = rest[1]
 		}
+
 		switch rest[0] {
 		case "-C":
 			if dir = r.s.join(value); isUnknown(value) {
 				dir = ""
 			}
 			rest = rest[1:]
+
 		case "-c":
 			if isUnknown(value) && !strings.HasPrefix(value, "user.") {
 				r.out.Open = true
 			}
 			r.word(&r.out.Files, "git", "="+value[strings.IndexByte(value, '=')+1:])
 			rest = rest[1:]
+
 		case "--no-pager", "-P", "--no-optional-locks":
 		default: // it may be anything
 			return false
 		}
+
 		rest = rest[min(1, len(rest)):]
 	}
+
 	if len(rest) == 0 {
 		return true
 	}
 	if gitRunsOthers(words) {
 		return false
 	}
+
 	// Each one that opens a repository follows its settings: git status starts
 	// what core.fsmonitor names, git diff the filters and drivers.
 	g, _ := globalsOf("git")
@@ -323,15 +344,18 @@ func (r *runs) git(words []string) bool {
 		r.repo(dir)
 		return false // an alias
 	}
+
 	if k, args, ok := lookup(append([]string{"git"}, rest...)); ok && k.fits(args) {
 		r.repo(dir)
 		return true
 	}
+
 	for _, w := range rest[1:] {
 		if strings.HasPrefix(w, "--") && strings.Contains(w, "=") && !isUnknown(w) {
 			r.word(&r.out.Files, "git", w)
 		}
 	}
+
 	r.repo(dir)
 	return true
 }
@@ -360,6 +384,7 @@ func inlineCode(name string, words []string) int {
 	default:
 		return -1
 	}
+
 	for i, w := range words {
 		switch {
 		case len(w) < 2 || w[0] != '-':
@@ -370,6 +395,7 @@ func inlineCode(name string, words []string) int {
 			}
 		}
 	}
+
 	return -1
 }
 
@@ -379,6 +405,7 @@ func quiet(name string, args []string) bool {
 	if runsNothing(name) {
 		return true
 	}
+
 	argv := append([]string{name}, args...)
 	switch name {
 	case "sed", "gsed":
@@ -390,6 +417,7 @@ func quiet(name string, args []string) bool {
 			argv[1] = "-" + args[0]
 		}
 	}
+
 	k, rest, ok := lookupIn(append(table(), movers()...), argv)
 	return ok && name != "git" && (!k.starts || k.fits(rest))
 }
@@ -466,6 +494,7 @@ func quietSed(args []string) bool {
 				return false
 			}
 			script, explicit = args[i], true
+
 		case strings.HasPrefix(a, "-i") || strings.HasPrefix(a, "--in-place"): // with a suffix
 			continue
 		case len(a) > 1 && a[0] == '-':
@@ -473,16 +502,19 @@ func quietSed(args []string) bool {
 				return false
 			}
 			continue
+
 		case explicit || seen:
 			continue // a file
 		default:
 			script = a
 		}
+
 		seen = true
 		if slices.ContainsFunc(strings.FieldsFunc(script, func(c rune) bool { return c == ';' || c == '\n' }), func(c string) bool { return !sedCommand().MatchString(c) }) {
 			return false
 		}
 	}
+
 	return seen
 }
 

@@ -87,6 +87,7 @@ func (s *sessions) start(turn context.Context, r *runner, c tool.Call, l launch)
 	if l.limit > 0 {
 		ctx, release = context.WithTimeoutCause(ctx, l.limit, errTimeLimit)
 	}
+
 	now := time.Now()
 	sess := &session{
 		id: randomHex(6), owner: c.SessionKey, project: c.Project, runner: r, launch: l, began: now, used: now, stop: stop,
@@ -101,12 +102,14 @@ func (s *sessions) start(turn context.Context, r *runner, c tool.Call, l launch)
 	if err := s.admit(sess); err != nil {
 		return fail(err)
 	}
+
 	j, err := sess.run(ctx, r)
 	if err != nil {
 		s.remove(sess)
 		close(sess.ended)
 		return fail(err)
 	}
+
 	sess.job = j
 	sess.idle = time.AfterFunc(s.idle, func() { s.expire(sess) })
 	go func() {
@@ -131,15 +134,18 @@ func (sess *session) run(ctx context.Context, r *runner) (*job, error) {
 		}
 		return j, err
 	}
+
 	in, writer, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
+
 	defer in.Close() //nolint:errcheck // the command has its own
 	j, err := r.start(ctx, sess.launch, in, sess.stdout, sess.stderr)
 	if err != nil {
 		_ = writer.Close()
 	}
+
 	sess.stdin = writer
 	return j, err
 }
@@ -154,14 +160,17 @@ var (
 func (s *sessions) admit(sess *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed {
 		return errClosed
 	}
+
 	mine := func(o *session) bool { return o.owner == sess.owner }
 	anyone := func(*session) bool { return true }
 	if !s.room(maxPerOwner, mine) || !s.room(maxSessions, anyone) {
 		return errFull
 	}
+
 	s.all = append(s.all, sess)
 	return nil
 }
@@ -174,13 +183,16 @@ func (s *sessions) room(limit int, chosen func(*session) bool) bool {
 			n++
 		}
 	}
+
 	if n < limit {
 		return true
 	}
+
 	i := slices.IndexFunc(s.all, func(o *session) bool { return chosen(o) && o.isOver() })
 	if i < 0 {
 		return false
 	}
+
 	s.all[i].idle.Stop()
 	s.all = slices.Delete(s.all, i, i+1)
 	return true
@@ -228,6 +240,7 @@ func (sess *session) turnOver(log *slog.Logger) {
 	if sess.isOver() || held.Freeze == nil {
 		return
 	}
+
 	cause := errTurnOver
 	if !held.Brief {
 		err := held.Freeze()
@@ -237,12 +250,14 @@ func (sess *session) turnOver(log *slog.Logger) {
 			sess.mu.Unlock()
 			return
 		}
+
 		if errors.Is(err, sandbox.ErrWriting) {
 			cause = errStillWrote
 		} else if !sess.isOver() {
 			log.Warn("cannot end a command whose turn is over", "command", text.Label(sess.launch.command, maxListedLength), "err", err)
 		}
 	}
+
 	sess.stop(cause)
 	<-sess.ended
 }
@@ -261,6 +276,7 @@ func (sess *session) remark() string {
 		sess.reported = true
 		return "\n[It will be ended when this turn ends.]"
 	}
+
 	return ""
 }
 
@@ -280,6 +296,7 @@ func (s *sessions) stop(chosen func(*session) bool) {
 	for _, sess := range all {
 		sess.stop(errStopped)
 	}
+
 	for _, sess := range all {
 		<-sess.ended
 		s.remove(sess)
@@ -339,6 +356,7 @@ func (sess *session) closeStdin() {
 		_, _ = sess.stdin.WriteString(endOfInput) // it may have ended
 		return
 	}
+
 	if !sess.stdinClosed {
 		sess.stdinClosed = true
 		_ = sess.stdin.Close()
@@ -421,6 +439,7 @@ func (sess *session) watch(text string, fresh bool) *watch {
 	w := &watch{text: text, carry: map[*stream]string{}, found: make(chan struct{})}
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
+
 	if !fresh {
 		for _, s := range []*stream{sess.stdout, sess.stderr} {
 			// What was handed over is known; only its end may begin the text.
@@ -433,6 +452,7 @@ func (sess *session) watch(text string, fresh bool) *watch {
 			w.see(s, s.buf.pending)
 		}
 	}
+
 	sess.watches[w] = true
 	return w
 }
@@ -447,11 +467,13 @@ func (w *watch) see(s *stream, p []byte) {
 	if w.hit || len(p) == 0 {
 		return
 	}
+
 	seen := w.carry[s] + string(p)
 	if strings.Contains(seen, w.text) {
 		w.hit = true
 		close(w.found)
 		return
 	}
+
 	w.carry[s] = seen[max(0, len(seen)-(len(w.text)-1)):]
 }

@@ -209,6 +209,7 @@ func (s *Shell) Running(sessionKey string) []string {
 		}
 		out = append(out, line)
 	}
+
 	return out
 }
 
@@ -276,15 +277,18 @@ func newRunner(o Options) (*runner, error) {
 	if !filepath.IsAbs(o.Workspace) {
 		return nil, fmt.Errorf("exec workspace %q: must be an absolute path", o.Workspace)
 	}
+
 	vars := environment(o.Environ)
 	env, err := childEnv(o, vars)
 	if err != nil {
 		return nil, err
 	}
+
 	g, err := newGuard(o, home(vars))
 	if err != nil {
 		return nil, err
 	}
+
 	r := &runner{
 		workspace: filepath.Clean(o.Workspace), restrict: o.Restrict, timeout: o.Timeout, guard: g, env: env,
 		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, remark: o.Remark, log: o.Log,
@@ -293,6 +297,7 @@ func newRunner(o Options) (*runner, error) {
 	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }) {
 		r.path = func() string { return joinPath(o.PathPrepend, o.Programs.Path(), o.PathAppend) }
 	}
+
 	r.programs = o.Programs
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout
@@ -308,13 +313,16 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 	if err != nil {
 		return tool.Fail(tool.Unsupported, "%v", err), nil
 	}
+
 	l, refused := r.accept(in)
 	if refused != nil {
 		return tool.Fail(refused.code, "%s", refused.text()), nil
 	}
+
 	a := newAsking(ctx, &c)
 	defer a.close()
 	l.call, l.clock = c, &a.clock
+
 	if in.Yield != nil || in.PTY {
 		yield := defaultYield
 		if in.Yield != nil {
@@ -322,16 +330,19 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 		}
 		return s.begin(ctx, r, c, l, yield), nil
 	}
+
 	out, err := r.run(ctx, l)
 	if err != nil {
 		return notStarted(err), nil
 	}
+
 	res := l.result(out)
 	res.Untrusted = out.outside
 	remarks := []string{r.whereIs(out.code, out.stderr)}
 	if r.remark != nil {
 		remarks = append(remarks, r.remark(c))
 	}
+
 	for _, text := range remarks {
 		if text != "" {
 			res.Content = llm.Text(res.Content.String() + "\n\n" + text)
@@ -375,6 +386,7 @@ func (l launch) result(out *outcome) tool.Result {
 		res = tool.Text(withCode(text, out.code))
 		res.Exit = &out.code
 	}
+
 	return res
 }
 
@@ -407,14 +419,17 @@ func (r *runner) accept(in input) (launch, *refusal) {
 	if problem := unreadable(in.Command); problem != "" {
 		return launch{}, &refusal{code: tool.InvalidArgs, why: "command " + problem}
 	}
+
 	dir, refused := r.directory(in.WorkingDir)
 	if refused != nil {
 		return launch{}, refused
 	}
+
 	l := launch{command: in.Command, dir: dir, env: r.env, limit: r.timeout, chars: maxOutputChars, sandboxed: r.guard.sandboxed}
 	if r.path != nil {
 		l.env = withVariable(l.env, "PATH", r.path())
 	}
+
 	var err error
 	if l.program, l.args, err = shellFor(r.lookup, in); err != nil {
 		return launch{}, &refusal{code: tool.InvalidArgs, why: err.Error()}
@@ -422,12 +437,14 @@ func (r *runner) accept(in input) (launch, *refusal) {
 	if refused := r.guard.check(in.Command, dir); refused != nil {
 		return launch{}, refused
 	}
+
 	l.typed = r.guard.typed(in.Command)
 	if in.Login && !l.sandboxed {
 		// The profile that is read then may bring back the secrets that the
 		// environment leaves out; that of the workspace has none of them.
 		l.env = withVariable(l.env, "HOME", r.workspace)
 	}
+
 	l.pty = in.PTY
 	switch {
 	case in.Timeout > 0:
@@ -435,6 +452,7 @@ func (r *runner) accept(in input) (launch, *refusal) {
 	case in.Yield != nil || in.PTY:
 		l.limit = 0 // a session ends when it is idle
 	}
+
 	if in.MaxChars > 0 {
 		l.chars = in.MaxChars
 	}
@@ -464,11 +482,13 @@ func (r *runner) directory(name string) (string, *refusal) {
 	default:
 		dir = filepath.Join(r.origin, name)
 	}
+
 	g := r.guard.withLinks()
 	resolve := filepath.EvalSymlinks
 	if r.restrict { // nothing outside is looked at, so no answer tells what is there
 		resolve = func(dir string) (string, error) { return resolveInside(dir, g.inside) }
 	}
+
 	resolved, err := resolve(dir)
 	if errors.Is(err, errOutside) {
 		return "", &refusal{
@@ -476,15 +496,18 @@ func (r *runner) directory(name string) (string, *refusal) {
 			instead: "Use a directory inside " + r.workspace + ".",
 		}
 	}
+
 	if err == nil && g.isProtected(resolved) {
 		return "", &refusal{code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is protected", name)}
 	}
+
 	if err == nil {
 		var st os.FileInfo
 		if st, err = os.Stat(resolved); err == nil && !st.IsDir() {
 			err = errors.New("it is not a directory")
 		}
 	}
+
 	if err != nil {
 		return "", &refusal{
 			code: tool.NotFound, why: fmt.Sprintf("working_dir %q cannot be used: %v", name, err),
@@ -503,6 +526,7 @@ func unreadable(command string) string {
 	case len(command) > maxCommandBytes:
 		return fmt.Sprintf("is %d bytes long; at most %d are accepted. Write a script with write_file and run that", len(command), maxCommandBytes)
 	}
+
 	for _, c := range command {
 		switch {
 		case c == 0:
@@ -515,5 +539,6 @@ func unreadable(command string) string {
 			return "contains a character that changes the text direction"
 		}
 	}
+
 	return ""
 }

@@ -29,11 +29,13 @@ func (s *Shell) begin(ctx context.Context, r *runner, c tool.Call, l launch, yie
 	case err != nil:
 		return notStarted(err)
 	}
+
 	sess.await(ctx, yield, nil)
 	if ctx.Err() != nil {
 		sess.stop(errStopped)
 		<-sess.ended
 	}
+
 	c.Turn.AfterEnd(func() { sess.turnOver(r.log) })
 	return s.report(sess, l.chars, "")
 }
@@ -55,21 +57,25 @@ func (s *Shell) writeStdin(ctx context.Context, c tool.Call, in stdinInput) (too
 	if sess == nil {
 		return tool.Fail(tool.NotFound, "there is no session %q. It has ended or never was; list_exec_sessions shows those there are.", in.ID), nil
 	}
+
 	chars := maxOutputChars
 	if in.MaxChars > 0 {
 		chars = in.MaxChars
 	}
+
 	if in.Terminate {
 		sess.stop(errTerminated)
 		<-sess.ended
 		return s.report(sess, chars, ""), nil
 	}
+
 	typing := in.Chars != nil && *in.Chars != ""
 	var w *watch
 	if in.WaitFor != "" {
 		w = sess.watch(in.WaitFor, typing)
 		defer sess.unwatch(w)
 	}
+
 	if typing {
 		if c.Tainted {
 			sess.taint()
@@ -78,9 +84,11 @@ func (s *Shell) writeStdin(ctx context.Context, c tool.Call, in stdinInput) (too
 			return *bad, nil
 		}
 	}
+
 	if in.CloseStdin {
 		sess.closeStdin()
 	}
+
 	wait := defaultYield
 	switch {
 	case w != nil && in.WaitMS != nil:
@@ -90,6 +98,7 @@ func (s *Shell) writeStdin(ctx context.Context, c tool.Call, in stdinInput) (too
 	case in.Yield != nil:
 		wait = time.Duration(*in.Yield) * time.Millisecond
 	}
+
 	note := ""
 	if found := sess.await(ctx, wait, w); w != nil && !found {
 		note = fmt.Sprintf("[%q did not appear within %v]", in.WaitFor, wait)
@@ -107,10 +116,12 @@ func (s *Shell) typeInto(sess *session, chars string) *tool.Result {
 	if len(chars) > maxStdin {
 		return fail(tool.InvalidArgs, "chars has %d bytes; at most %d are accepted in one call", len(chars), maxStdin)
 	}
+
 	words := chars
 	if sess.launch.pty {
 		words = typedText(chars)
 	}
+
 	if sess.launch.typed && strings.TrimSpace(words) != "" {
 		if problem := unreadable(words); problem != "" {
 			return fail(tool.InvalidArgs, "chars %s", problem)
@@ -119,6 +130,7 @@ func (s *Shell) typeInto(sess *session, chars string) *tool.Result {
 			return fail(r.code, "%s", r.text())
 		}
 	}
+
 	sess.mu.Lock()
 	closed := sess.stdinClosed
 	sess.mu.Unlock()
@@ -128,6 +140,7 @@ func (s *Shell) typeInto(sess *session, chars string) *tool.Result {
 	if closed {
 		return fail(tool.Conflict, "standard input of session %s is closed; read on without chars, or start a new one", sess.id)
 	}
+
 	// The pipe holds 64 KiB, so this waits only for a command that does not read.
 	_ = sess.stdin.SetWriteDeadline(time.Now().Add(stdinWait)) // where it is not supported, there is no bound
 	n, err := sess.stdin.WriteString(chars)
@@ -148,6 +161,7 @@ func (sess *session) await(ctx context.Context, limit time.Duration, w *watch) b
 	if w != nil {
 		found = w.found
 	}
+
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -157,6 +171,7 @@ func (sess *session) await(ctx context.Context, limit time.Duration, w *watch) b
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+
 	select {
 	case <-found: // together with the other
 		return true
@@ -174,6 +189,7 @@ func (s *Shell) report(sess *session, chars int, note string) tool.Result {
 	if note != "" {
 		text = strings.TrimPrefix(text+"\n"+note, "\n")
 	}
+
 	var res tool.Result
 	switch {
 	case !over:
@@ -191,6 +207,7 @@ func (s *Shell) report(sess *session, chars int, note string) tool.Result {
 		res = tool.Text(strings.TrimRight(fmt.Sprintf("%s\n[ended after %s]\n%s",
 			withCode(text, sess.out.code), seconds(sess.elapsed()), sess.runner.whereIs(sess.out.code, printed)), "\n"))
 		res.Exit = &sess.out.code
+
 	case errors.Is(sess.cause, errTerminated):
 		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[terminated after %s]", text, seconds(sess.elapsed())), "\n\n"))
 	default:
@@ -201,12 +218,15 @@ func (s *Shell) report(sess *session, chars int, note string) tool.Result {
 		case errors.Is(sess.cause, errTurnOver), errors.Is(sess.cause, errStillWrote):
 			code = tool.DeniedPolicy
 		}
+
 		res = tool.Fail(code, "the command was stopped after %s: %v.%s", seconds(sess.elapsed()), sess.cause, partial(text))
 		res.MayHaveRun = true
 	}
+
 	if over {
 		s.sessions.remove(sess)
 	}
+
 	res.Untrusted = sess.outside()
 	return res
 }
@@ -219,6 +239,7 @@ func (s *Shell) list(_ context.Context, c tool.Call, _ struct{}) (tool.Result, e
 		}
 		b.WriteString(sess.describe() + "\n")
 	}
+
 	if b.Len() == 0 {
 		return tool.Text("No commands are running."), nil
 	}

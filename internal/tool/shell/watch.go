@@ -32,6 +32,7 @@ func (r *runner) watchOver(k *kin, l launch, writes []string) *lookout {
 	if r.disk <= 0 && (r.memory <= 0 || !canWatch) {
 		return nil
 	}
+
 	own := k.twin()
 	began := time.Now()
 	o := &lookout{
@@ -43,6 +44,7 @@ func (r *runner) watchOver(k *kin, l launch, writes []string) *lookout {
 			Free: diskio.FreeBytes,
 		},
 	}
+
 	ctx, stop := context.WithCancel(context.Background()) // ends with the command, which has a context of its own
 	o.stop = stop
 	o.done.Go(func() {
@@ -90,6 +92,7 @@ func (o *lookout) close(code int) error {
 	if o == nil {
 		return nil
 	}
+
 	o.stop()
 	o.done.Wait()
 	if o.r.disk <= 0 {
@@ -100,6 +103,7 @@ func (o *lookout) close(code int) error {
 	if free := freeSpace(o.r.workspace); free < o.free {
 		gone = int64(o.free - free) //nolint:gosec // a size
 	}
+
 	var added int64
 	if gone > o.r.disk/64 {
 		added = min(o.watch.Added(), gone)

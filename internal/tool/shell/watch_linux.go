@@ -25,6 +25,7 @@ func (k *kin) hold() (release func()) {
 			_ = syscall.Kill(-k.leader, sig)
 		}
 	}
+
 	group(syscall.SIGSTOP)
 
 	stopped := map[int]bool{}
@@ -36,6 +37,7 @@ func (k *kin) hold() (release func()) {
 				stopped[pid] = true
 			}
 		}
+
 		if len(stopped) == before {
 			break
 		}
@@ -61,9 +63,11 @@ func (k *kin) kill() {
 		if len(pids) == 0 {
 			return
 		}
+
 		if inGroup {
 			_ = syscall.Kill(-k.leader, syscall.SIGKILL)
 		}
+
 		for _, pid := range pids {
 			k.signal(pid, syscall.SIGKILL)
 		}

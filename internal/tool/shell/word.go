@@ -42,6 +42,7 @@ func (s *scan) assign(assigns []*syntax.Assign) {
 			value = s.literal(a.Value)
 			s.reach(value)
 		}
+
 		if a.Array != nil {
 			for _, e := range a.Array.Elems {
 				if e.Value != nil {
@@ -49,6 +50,7 @@ func (s *scan) assign(assigns []*syntax.Assign) {
 				}
 			}
 		}
+
 		switch {
 		case a.Name == nil || a.Naked && a.Value == nil:
 		case a.Append || a.Index != nil || a.Array != nil:
@@ -100,20 +102,24 @@ func alternatives(parts []syntax.WordPart) [][]syntax.WordPart {
 				}
 			}
 		}
+
 		full := len(choices)*len(out) > maxFields
 		if full {
 			choices = [][]syntax.WordPart{{&syntax.Lit{Value: unknownText}}}
 		}
+
 		var next [][]syntax.WordPart
 		for _, head := range out {
 			for _, c := range choices {
 				next = append(next, append(head[:len(head):len(head)], c...))
 			}
 		}
+
 		if out = next; full {
 			return out // what follows is part of the unknown
 		}
 	}
+
 	return out
 }
 
@@ -180,12 +186,14 @@ func (s *scan) parts(b *fieldBuilder, parts []syntax.WordPart) {
 				text = s.tilde(text)
 			}
 			b.add(unescape(text, false))
+
 		case *syntax.SglQuoted:
 			if p.Dollar {
 				b.add(ansi(p.Value))
 			} else {
 				b.add(p.Value)
 			}
+
 		case *syntax.DblQuoted:
 			b.add("")
 			s.quoted(b, p.Parts)
@@ -222,6 +230,7 @@ func (s *scan) substitution(stmts []*syntax.Stmt) string {
 	if s.shallow {
 		return unknownText
 	}
+
 	// The walk below reaches nested substitutions by itself.
 	flat := &scan{g: s.g, vars: s.vars, cwd: s.cwd, shallow: true}
 	for _, st := range stmts {
@@ -230,6 +239,7 @@ func (s *scan) substitution(stmts []*syntax.Stmt) string {
 			if !ok || len(c.Args) == 0 {
 				continue
 			}
+
 			for _, argv := range effective(flat.argv(c)) {
 				if fetches(base(argv[0])) {
 					return fetchedText
@@ -237,6 +247,7 @@ func (s *scan) substitution(stmts []*syntax.Stmt) string {
 			}
 		}
 	}
+
 	return unknownText
 }
 
@@ -254,6 +265,7 @@ func (s *scan) param(p *syntax.ParamExp) string {
 	if p.Param == nil || p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
 		return unknownText
 	}
+
 	value, known := s.vars[p.Param.Value]
 	if !known {
 		switch p.Param.Value {
@@ -267,12 +279,14 @@ func (s *scan) param(p *syntax.ParamExp) string {
 			value, known = agentPID, true
 		}
 	}
+
 	if p.Exp == nil {
 		if !known {
 			return unknownText
 		}
 		return value
 	}
+
 	switch p.Exp.Op {
 	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		if known {
@@ -282,6 +296,7 @@ func (s *scan) param(p *syntax.ParamExp) string {
 			return s.literal(p.Exp.Word)
 		}
 	}
+
 	return unknownText
 }
 
@@ -291,6 +306,7 @@ func unescape(s string, quoted bool) string {
 	if !strings.Contains(s, `\`) {
 		return s
 	}
+
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] != '\\' || i+1 == len(s) || quoted && !strings.ContainsRune("$`\"\\\n", rune(s[i+1])) {
@@ -301,6 +317,7 @@ func unescape(s string, quoted bool) string {
 			b.WriteByte(s[i])
 		}
 	}
+
 	return b.String()
 }
 
@@ -312,6 +329,7 @@ func ansi(s string) string {
 			b.WriteByte(s[i])
 			continue
 		}
+
 		i++
 		switch c := s[i]; c {
 		case 'n':
@@ -332,6 +350,7 @@ func ansi(s string) string {
 			b.WriteByte(c)
 		}
 	}
+
 	return b.String()
 }
 
@@ -345,10 +364,12 @@ func number(b *strings.Builder, s string, radix, width int) int {
 		}
 		n++
 	}
+
 	v, err := strconv.ParseUint(s[:n], radix, 32)
 	if err != nil || v > utf8.MaxRune {
 		return n
 	}
+
 	b.WriteRune(rune(v))
 	return n
 }

@@ -18,6 +18,7 @@ func trimURL(raw string) (string, error) {
 	case len(raw) > 8192:
 		return "", errors.New("url is longer than 8192 characters")
 	}
+
 	if head, _, _ := strings.Cut(raw, "/"); !strings.ContainsAny(head, ":@\\") && strings.Contains(head, ".") && head != "" {
 		raw = "https://" + raw
 	}
@@ -36,10 +37,12 @@ func Suspicious(rawURL string) bool {
 	if err != nil {
 		return true
 	}
+
 	u, err := url.Parse(raw)
 	if err != nil {
 		return true
 	}
+
 	carried := len(strings.TrimPrefix(u.EscapedPath(), "/")) + len(u.RawQuery)
 	return carried > suspiciousChars || len(u.Hostname()) > 64 || u.User != nil
 }
@@ -62,6 +65,7 @@ func credentials(u *url.URL) bool {
 	if u.User != nil {
 		return true
 	}
+
 	for pair := range strings.FieldsFuncSeq(u.RawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, _, _ := strings.Cut(pair, "=")
 		if plain, err := url.QueryUnescape(name); err == nil {
@@ -71,6 +75,7 @@ func credentials(u *url.URL) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -79,6 +84,7 @@ func credentialName(name string) bool {
 	if strings.HasPrefix(name, "x-amz-") || strings.HasPrefix(name, "x-goog-") {
 		return true
 	}
+
 	switch strings.NewReplacer("-", "", "_", "", ".", "").Replace(name) {
 	case "accesstoken", "apikey", "auth", "authorization", "clientsecret", "code", "credential", "credentials", "idtoken", "jwt", "key",
 		"password", "passwd", "pwd", "privatekey", "refreshtoken", "secret", "sessionid", "sessiontoken", "sig", "signature", "ticket",
@@ -101,16 +107,19 @@ func (f *family) leaks(u *url.URL, raw string) (string, bool) {
 	if q, err := url.QueryUnescape(u.RawQuery); err == nil {
 		forms = append(forms, q)
 	}
+
 	if p, err := url.PathUnescape(raw); err == nil {
 		forms = append(forms, p)
 		if pp, err := url.PathUnescape(p); err == nil && pp != p {
 			forms = append(forms, pp)
 		}
 	}
+
 	if u.User != nil {
 		password, _ := u.User.Password()
 		forms = append(forms, u.User.Username(), password)
 	}
+
 	for _, s := range forms {
 		if name, found := f.o.Leaks(s); found {
 			return name, true

@@ -52,6 +52,7 @@ func findArticle(doc *html.Node, skip func(*html.Node) bool) *html.Node {
 			best, most = n, score
 		}
 	}
+
 	if best == nil {
 		return nil
 	}
@@ -70,9 +71,11 @@ func (f *articleFinder) read(n *html.Node, inLink bool) (all, loose prose) {
 			all, loose = all.plus(p), loose.plus(p)
 			continue
 		}
+
 		if c.Type != html.ElementNode || f.skip(c) || unlikely(c) {
 			continue
 		}
+
 		below, rest := f.read(c, inLink || c.DataAtom == atom.A)
 		all = all.plus(below)
 		if isBlock(c.DataAtom) {
@@ -81,6 +84,7 @@ func (f *articleFinder) read(n *html.Node, inLink bool) (all, loose prose) {
 			loose = loose.plus(rest)
 		}
 	}
+
 	f.text[n] = all
 	return all, loose
 }
@@ -105,6 +109,7 @@ func (f *articleFinder) count(n *html.Node, p prose) {
 	if p.size < minProse {
 		return
 	}
+
 	score := (1 + float64(p.commas) + min(float64(p.size)/100, 3)) * p.unlinked()
 	shares := [...]float64{1, 2, 6, 9, 12}
 	for _, share := range shares {
@@ -140,6 +145,7 @@ func (f *articleFinder) climb(n *html.Node, score float64) *html.Node {
 		}
 		last = rate
 	}
+
 	return n
 }
 

@@ -91,6 +91,7 @@ func (e *statusError) Error() string {
 	case http.StatusPaymentRequired:
 		msg += " (no credit left)"
 	}
+
 	if e.detail != "" {
 		msg += ": " + e.detail
 	}
@@ -113,18 +114,22 @@ func (a *asking) call(ctx context.Context, client *http.Client, target string, b
 		}
 		method, reader = http.MethodPost, bytes.NewReader(b)
 	}
+
 	req, err := http.NewRequestWithContext(ctx, method, target, reader)
 	if err != nil {
 		return httpsafe.WithoutURL(err)
 	}
+
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", a.o.UserAgent)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+
 	data, err := a.exchange(client, req)
 	if err != nil {
 		return err
@@ -142,6 +147,7 @@ func (a *asking) exchange(client *http.Client, req *http.Request) ([]byte, error
 		a.heard = a.heard || !unreachable(req, err)
 		return nil, a.blind(httpsafe.WithoutURL(err))
 	}
+
 	a.heard = true
 	defer resp.Body.Close() //nolint:errcheck // read only
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSearchBytes+1))
@@ -153,6 +159,7 @@ func (a *asking) exchange(client *http.Client, req *http.Request) ([]byte, error
 	case len(data) > maxSearchBytes:
 		return nil, errors.New("the answer is larger than 2 MiB")
 	}
+
 	return data, nil
 }
 
@@ -219,6 +226,7 @@ func brave(ctx context.Context, a *asking, q question) ([]hit, error) {
 			Results rows `json:"results"`
 		} `json:"web"`
 	}
+
 	header := []string{"X-Subscription-Token", a.key.Reveal()}
 	err := a.call(ctx, a.client, target, nil, &out, header...)
 	if hasStatus(err, http.StatusTooManyRequests) { // its free plan allows one request per second
@@ -246,6 +254,7 @@ func searxng(ctx context.Context, a *asking, q question) ([]hit, error) {
 	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
 		return nil, errors.New("tools.web.search.baseUrl is not an http or https URL")
 	}
+
 	target := strings.TrimRight(base.String(), "/") + "/search?" + url.Values{"q": {q.text}, "format": {"json"}}.Encode()
 	var out struct {
 		Results rows `json:"results"`
@@ -272,11 +281,13 @@ func kagi(ctx context.Context, a *asking, q question) ([]hit, error) {
 			Search rows `json:"search"`
 		} `json:"data"`
 	}
+
 	body := map[string]any{"query": q.text, "limit": q.count}
 	err := a.call(ctx, a.client, "https://kagi.com/api/v1/search", body, &out, a.bearer()...)
 	if !hasStatus(err, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed) {
 		return out.Data.Search.hits(), err
 	}
+
 	var old struct {
 		Data []struct {
 			T       int    `json:"t"` // 0 is a result, 1 a list of related searches
@@ -285,10 +296,12 @@ func kagi(ctx context.Context, a *asking, q question) ([]hit, error) {
 			Snippet string `json:"snippet"`
 		} `json:"data"`
 	}
+
 	target := "https://kagi.com/api/v0/search?" + url.Values{"q": {q.text}, "limit": {strconv.Itoa(q.count)}}.Encode()
 	if oldErr := a.call(ctx, a.client, target, nil, &old, "Authorization", "Bot "+a.key.Reveal()); oldErr != nil {
 		return nil, err
 	}
+
 	var hits []hit
 	for _, d := range old.Data {
 		if d.T == 0 {
@@ -308,6 +321,7 @@ func exa(ctx context.Context, a *asking, q question) ([]hit, error) {
 			Text       string   `json:"text"`
 		} `json:"results"`
 	}
+
 	body := map[string]any{"query": q.text, "numResults": q.count, "contents": map[string]any{"highlights": true}}
 	err := a.call(ctx, a.client, "https://api.exa.ai/search", body, &out, "X-Api-Key", a.key.Reveal())
 	var hits []hit
@@ -336,6 +350,7 @@ func bocha(ctx context.Context, a *asking, q question) ([]hit, error) {
 		} `json:"data"`
 		WebPages pages `json:"webPages"`
 	}
+
 	body := map[string]any{"query": q.text, "freshness": "noLimit", "summary": true, "count": q.count}
 	err := a.call(ctx, a.client, "https://api.bochaai.com/v1/web-search", body, &out, a.bearer()...)
 	return append(out.Data.WebPages.Value, out.WebPages.Value...).hits(), err
@@ -352,6 +367,7 @@ func volcengine(ctx context.Context, a *asking, q question) ([]hit, error) {
 	if q.rewrite {
 		body["QueryControl"] = map[string]any{"QueryRewrite": true}
 	}
+
 	var out struct {
 		ResponseMetadata struct {
 			Error *struct{ Code, Message string }
@@ -363,11 +379,13 @@ func volcengine(ctx context.Context, a *asking, q question) ([]hit, error) {
 			}
 		}
 	}
+
 	err := a.call(ctx, a.client, "https://open.feedcoopapi.com/search_api/web_search", body, &out,
 		append(a.bearer(), "X-Traffic-Tag", "nanobot")...)
 	if e := out.ResponseMetadata.Error; err == nil && e != nil {
 		err = a.blind(fmt.Errorf("%s %s", oneLine(e.Code, 60), oneLine(e.Message, 200)))
 	}
+
 	var hits []hit
 	for _, r := range out.Result.WebResults {
 		about := slices.DeleteFunc([]string{r.SiteName, r.AuthInfoDes, r.PublishTime}, func(s string) bool { return s == "" })
@@ -377,6 +395,7 @@ func volcengine(ctx context.Context, a *asking, q question) ([]hit, error) {
 		}
 		hits = append(hits, hit{r.Title, r.URL, snippet})
 	}
+
 	return hits, err
 }
 

@@ -89,14 +89,17 @@ func readBody(resp *http.Response) (body, error) {
 		}
 		z.Multistream(true)
 		plain = z
+
 	default:
 		return body{}, fmt.Errorf("the server packed its answer as %q although only gzip was offered", oneLine(enc, 40))
 	}
+
 	r := bufio.NewReaderSize(plain, 4096)
 	head, err := r.Peek(1024)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && len(head) == 0 {
 		return body{}, err
 	}
+
 	b := body{contentType: resp.Header.Get("Content-Type")}
 	b.identify(head, resp.Request)
 	limit := int64(maxText)
@@ -108,6 +111,7 @@ func readBody(resp *http.Response) (body, error) {
 	case kindDocument:
 		limit, wire.left = maxDocument, wire.left+maxDocument-maxWire
 	}
+
 	if b.kind >= kindImage && resp.ContentLength > limit {
 		return b, &tooLargeError{b.mime, limit}
 	}
@@ -123,6 +127,7 @@ func (b *body) fill(r io.Reader, limit, size int64) error {
 	if n > limit {
 		b.data, b.cut = b.data[:limit], true
 	}
+
 	switch {
 	case err == nil:
 	case errors.Is(err, errAllowance):
@@ -132,6 +137,7 @@ func (b *body) fill(r io.Reader, limit, size int64) error {
 	default:
 		return err
 	}
+
 	if b.cut && b.kind >= kindImage {
 		return &tooLargeError{b.mime, limit}
 	}
@@ -144,14 +150,17 @@ func (b *body) identify(head []byte, req *http.Request) {
 	if err != nil {
 		media, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(b.contentType)), ";")
 	}
+
 	ext := ""
 	if req != nil && req.URL != nil {
 		ext = strings.ToLower(path.Ext(req.URL.Path))
 	}
+
 	b.mime = media
 	if b.mime == "" {
 		b.mime = "application/octet-stream"
 	}
+
 	start := bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"))
 	switch {
 	case llm.PictureType(head) != "":
@@ -229,6 +238,7 @@ func prettyJSON(data []byte, limit int) string {
 	if !json.Valid(data) {
 		return string(data[:min(len(data), limit)])
 	}
+
 	out := make([]byte, 0, min(2*len(data), limit+4096))
 	depth := 0
 	quoted := false
@@ -243,6 +253,7 @@ func prettyJSON(data []byte, limit int) string {
 		if len(out) > limit {
 			break
 		}
+
 		if quoted {
 			out = append(out, c)
 			switch {
@@ -253,8 +264,10 @@ func prettyJSON(data []byte, limit int) string {
 			case c == '"':
 				quoted = false
 			}
+
 			continue
 		}
+
 		switch c {
 		case ' ', '\t', '\r', '\n':
 		case '"':
@@ -266,12 +279,14 @@ func prettyJSON(data []byte, limit int) string {
 			if closes := nextByte(data[i+1:]); closes != '}' && closes != ']' {
 				newline()
 			}
+
 		case '}', ']':
 			depth--
 			if last := out[len(out)-1]; last != '{' && last != '[' {
 				newline()
 			}
 			out = append(out, c)
+
 		case ',':
 			out = append(out, c)
 			newline()
@@ -281,6 +296,7 @@ func prettyJSON(data []byte, limit int) string {
 			out = append(out, c)
 		}
 	}
+
 	return string(out)
 }
 

@@ -55,6 +55,7 @@ func bound(data []byte) *bounded {
 			b.endTag(z)
 		}
 	}
+
 	return b
 }
 
@@ -74,6 +75,7 @@ func (b *bounded) start(z *html.Tokenizer, closed bool) {
 	size := len(name)
 	tag := atom.Lookup(name)
 	b.raw = false
+
 	switch tag {
 	case atom.Noscript:
 		z.NextIsNotRawText()
@@ -84,23 +86,29 @@ func (b *bounded) start(z *html.Tokenizer, closed bool) {
 	case atom.Link, atom.Source, atom.Track, atom.Param, atom.Col, atom.Input, atom.Embed, atom.Area, atom.Frame, atom.Frameset, atom.Plaintext:
 		return
 	}
+
 	if weight := weigh(tag); weight > 0 && (!closed || b.foreign == 0) {
 		if tag == atom.Svg || tag == atom.Math {
 			b.foreign++
 		}
+
 		if b.depth+weight > maxDepth {
 			b.deeper(z, tag, more)
 			return
 		}
+
 		b.depth += weight
 		b.open[tag]++
 	}
+
 	if b.drop > 0 {
 		return
 	}
+
 	if tag == atom.P {
 		b.open[atom.P] = 1
 	}
+
 	b.page.WriteByte('<')
 	b.page.WriteString(neutral(tag, string(name[:min(size, 100)])))
 	switch {
@@ -137,10 +145,12 @@ func (b *bounded) endTag(z *html.Tokenizer) {
 	size := len(name)
 	tag := atom.Lookup(name)
 	b.raw = false
+
 	if weight := weigh(tag); weight > 0 {
 		if tag == atom.Svg || tag == atom.Math {
 			b.foreign = max(0, b.foreign-1)
 		}
+
 		switch {
 		case b.over > 0:
 			if b.over--; b.over < b.drop {
@@ -150,13 +160,16 @@ func (b *bounded) endTag(z *html.Tokenizer) {
 		case b.open[tag] == 0:
 			return // closes nothing
 		}
+
 		b.open[tag]--
 		b.depth -= weight
 	}
+
 	stray := tag == atom.Br || tag == atom.P && b.open[atom.P] == 0 // the parser would make an element of it
 	if tag == atom.P {
 		b.open[atom.P] = 0
 	}
+
 	if b.drop == 0 && !stray {
 		b.page.WriteString("</")
 		b.page.WriteString(neutral(tag, string(name[:min(size, 100)])))

@@ -22,11 +22,13 @@ func toUTF8(data []byte, contentType string) []byte {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return decode(data, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM))
 	}
+
 	_, params, _ := mime.ParseMediaType(contentType)
 	name := params["charset"]
 	if name == "" {
 		name = declared(data)
 	}
+
 	enc, known := text.Charset(name)
 	switch {
 	case known && enc != nil:
@@ -36,6 +38,7 @@ func toUTF8(data []byte, contentType string) []byte {
 	case known || utf8.Valid(wholeRunes(data[:min(len(data), 4096)])): // UTF-8 with some damage
 		return bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
+
 	return decode(data, charmap.Windows1252)
 }
 
@@ -71,15 +74,18 @@ func declared(data []byte) string {
 			if !found {
 				break
 			}
+
 			name := strings.Trim(string(after[:min(len(after), 40)]), " \t\"'")
 			if end := strings.IndexAny(name, " \t\r\n\"'>/;?"); end >= 0 {
 				name = name[:end]
 			}
+
 			if _, known := text.Charset(name); known {
 				return name
 			}
 			rest = after
 		}
 	}
+
 	return ""
 }

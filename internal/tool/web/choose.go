@@ -28,10 +28,12 @@ func choose(doc *html.Node) *html.Node {
 		}
 		return doc
 	}
+
 	root := c.marked(doc, worth)
 	if root == nil {
 		root = c.article(doc, worth)
 	}
+
 	c.prune(root)
 	return root
 }
@@ -50,6 +52,7 @@ func chars(n *html.Node, skip func(*html.Node) bool) int {
 			total += chars(c, skip)
 		}
 	}
+
 	return total
 }
 
@@ -74,6 +77,7 @@ func (c *chooser) mark(n *html.Node, inside bool) {
 		if e.Type != html.ElementNode {
 			continue
 		}
+
 		if aside(e) || e.DataAtom == atom.Header && !inside {
 			c.around[e] = c.isAround(e, inside)
 		}
@@ -94,6 +98,7 @@ func (c *chooser) isAround(n *html.Node, inside bool) bool {
 		}
 		headed = headed || e.DataAtom == atom.H1
 	}
+
 	switch {
 	case size*2 > c.total:
 		return false // it holds the content after all, whatever its name
@@ -106,6 +111,7 @@ func (c *chooser) isAround(n *html.Node, inside bool) bool {
 	case n.DataAtom == atom.P:
 		return size <= 300
 	}
+
 	return true
 }
 
@@ -117,12 +123,14 @@ func aside(n *html.Node) bool {
 	case atom.Main, atom.Article, atom.Body, atom.Html:
 		return false
 	}
+
 	switch strings.ToLower(attr(n.Attr, "role")) {
 	case "navigation", "banner", "contentinfo", "complementary", "search", "menu", "menubar", "toolbar", "dialog", "alertdialog", "tooltip":
 		return true
 	case "main", "article":
 		return false
 	}
+
 	switch n.DataAtom {
 	case atom.Div, atom.Section, atom.Ul, atom.Ol, atom.Li, atom.Form, atom.Table, atom.Td, atom.P, atom.Header, atom.Dl, atom.Span, atom.Center:
 		return aroundName(attr(n.Attr, "class")) || aroundName(attr(n.Attr, "id"))
@@ -144,10 +152,12 @@ func hasWord(s string, is func(word string) bool) bool {
 		if i-start <= 16 && is(strings.ToLower(s[start:i])) {
 			return true
 		}
+
 		if start = i + 1; camel {
 			start = i
 		}
 	}
+
 	return false
 }
 
@@ -175,6 +185,7 @@ func (c *chooser) marked(doc *html.Node, worth int) *html.Node {
 			if e.Type != html.ElementNode || c.around[e] {
 				continue
 			}
+
 			i := 0
 			switch e.DataAtom {
 			case atom.Article:
@@ -185,6 +196,7 @@ func (c *chooser) marked(doc *html.Node, worth int) *html.Node {
 				if w > size[i] {
 					best[i], size[i] = e, w
 				}
+
 				if i == 1 {
 					if w >= 150 {
 						articles++
@@ -192,14 +204,17 @@ func (c *chooser) marked(doc *html.Node, worth int) *html.Node {
 					continue // not the articles in it, such as comments
 				}
 			}
+
 			find(e)
 		}
 	}
+
 	find(doc)
 	root, within := best[0], size[0]
 	if within < max(140, worth/4) {
 		root, within = nil, worth
 	}
+
 	if size[1] >= 150 && size[1]*2 >= within && (articles == 1 || size[1]*10 > within*8) {
 		return best[1]
 	}
@@ -230,20 +245,24 @@ func (c *chooser) widen(best *html.Node) *html.Node {
 		}
 		return sum
 	}
+
 	size, links := c.worth(best), linked(best)
 	for n := best.Parent; n != nil; n = n.Parent {
 		more := c.worth(n) - size
 		if more*20 <= size {
 			continue // nothing new at this level
 		}
+
 		all := linked(n)
 		if (all-links)*3 > more {
 			break
 		}
+
 		best = n
 		size = size + more
 		links = all
 	}
+
 	return best
 }
 

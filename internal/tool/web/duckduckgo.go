@@ -33,11 +33,13 @@ func (a *asking) duckPage(ctx context.Context, page string, q question) ([]hit, 
 	if err := a.pace.wait(ctx); err != nil {
 		return nil, err
 	}
+
 	form := url.Values{"q": {q.text}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, page, strings.NewReader(form))
 	if err != nil {
 		return nil, err
 	}
+
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "text/html")
 	req.Header.Set("User-Agent", a.o.UserAgent)
@@ -48,6 +50,7 @@ func (a *asking) duckPage(ctx context.Context, page string, q question) ([]hit, 
 	case err != nil:
 		return nil, err
 	}
+
 	hits, limited, known := parseDuck(data)
 	switch {
 	case limited:
@@ -99,7 +102,9 @@ func parseDuck(page []byte) (hits []hit, limited, known bool) {
 					href = string(v)
 				}
 			}
+
 			p.open(tag, strings.Fields(class), href)
+
 		case html.EndTagToken:
 			if name, _ := z.TagName(); p.into != intoNothing && string(name) == p.until {
 				p.closePart()
@@ -117,6 +122,7 @@ func (p *duckParser) open(tag string, class []string, href string) {
 	if slices.ContainsFunc(class, func(c string) bool { return strings.HasPrefix(c, "anomaly") }) {
 		p.limited = true
 	}
+
 	switch {
 	case tag == "div" && has("result"):
 		p.ad, p.known = has("result--ad"), true
@@ -134,6 +140,7 @@ func (p *duckParser) open(tag string, class []string, href string) {
 			p.hits = append(p.hits, hit{url: target})
 			p.into, p.until = intoTitle, tag
 		}
+
 	case has("result__snippet") || has("result-snippet"):
 		p.closePart()
 		if !p.ad && len(p.hits) > 0 && p.hits[len(p.hits)-1].snippet == "" {
@@ -153,6 +160,7 @@ func (p *duckParser) closePart() {
 			last.snippet = p.text.String()
 		}
 	}
+
 	p.text.Reset()
 	p.into = intoNothing
 }
@@ -163,10 +171,12 @@ func duckTarget(href string) string {
 	if strings.HasPrefix(href, "//") {
 		href = "https:" + href
 	}
+
 	u, err := url.Parse(href)
 	if err != nil {
 		return ""
 	}
+
 	if u.Host == "duckduckgo.com" || strings.HasSuffix(u.Host, ".duckduckgo.com") || u.Host == "" {
 		if u.Path != "/l/" && u.Path != "/l" {
 			return ""
@@ -177,5 +187,6 @@ func duckTarget(href string) string {
 		}
 		return target
 	}
+
 	return href
 }

@@ -46,11 +46,13 @@ func extract(raw []byte, at *url.URL, plain bool) page {
 		p.cut = true
 		return p
 	}
+
 	s.children(doc, place{})
 	p.title = s.title
 	if u := s.resolve(s.forward); s.forward != "" && u != nil {
 		p.forward = webLink(u.String())
 	}
+
 	content := choose(doc)
 	written := chars(content, noscript)
 	headed := startsWithHeading(content)
@@ -59,12 +61,14 @@ func extract(raw []byte, at *url.URL, plain bool) page {
 	if len(p.text) > maxRendered {
 		p.text, p.cut = text.Cut(p.text, maxRendered/utf8.UTFMax), true
 	}
+
 	if written < 50 {
 		p.thin = b.scripted || p.forward != ""
 		if s.description != "" && !strings.Contains(p.text, s.description) {
 			p.text = strings.TrimSpace(s.description + "\n\n" + p.text)
 		}
 	}
+
 	switch {
 	case p.title == "" || headed:
 	case plain:
@@ -72,6 +76,7 @@ func extract(raw []byte, at *url.URL, plain bool) page {
 	default:
 		p.text = strings.TrimSpace("# " + p.title + "\n\n" + p.text)
 	}
+
 	return p
 }
 
@@ -82,13 +87,16 @@ func startsWithHeading(n *html.Node) bool {
 		if c.DataAtom == atom.H1 && chars(c, noscript) > 0 {
 			return true
 		}
+
 		if c.Type == html.TextNode {
 			before += len(strings.TrimSpace(c.Data))
 		}
+
 		if before > 40 {
 			break
 		}
 	}
+
 	return false
 }
 
@@ -117,13 +125,16 @@ func (s *sieve) write(n *html.Node) string {
 		spell(n)
 		return strings.TrimSpace(render.InnerText(n))
 	}
+
 	out, err := markdown().ConvertNode(n)
 	if err != nil {
 		return strings.TrimSpace(render.InnerText(n))
 	}
+
 	words := strings.NewReplacer(lessThan, "<", greaterThan, ">").Replace(string(out))
 	var b strings.Builder
 	b.Grow(len(words))
+
 	for line := range strings.Lines(words) {
 		b.WriteString(strings.TrimRight(line, " \n"))
 		b.WriteByte('\n')

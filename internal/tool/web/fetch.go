@@ -48,6 +48,7 @@ func (f *family) fetch(ctx context.Context, c tool.Call, in fetchInput) (tool.Re
 	if err != nil {
 		return tool.Fail(tool.InvalidArgs, "%v", err), nil
 	}
+
 	u, err := url.Parse(raw)
 	if err != nil {
 		return tool.Fail(tool.InvalidArgs, "this is not a URL: %v", httpsafe.WithoutURL(err)), nil
@@ -58,6 +59,7 @@ func (f *family) fetch(ctx context.Context, c tool.Call, in fetchInput) (tool.Re
 	if err := f.guard.Check(u); err != nil {
 		return denied(err), nil
 	}
+
 	mem, key := memoryOf(c.State), in.Mode+" "+u.String()
 	doc, ok := mem.get(key)
 	if !ok && (c.Tainted || c.Scope != "") && f.o.Spend != nil {
@@ -65,6 +67,7 @@ func (f *family) fetch(ctx context.Context, c tool.Call, in fetchInput) (tool.Re
 			return tool.Fail(tool.DeniedApproval, "%v", err), ctx.Err()
 		}
 	}
+
 	bounded, cancel := context.WithTimeout(ctx, f.o.FetchTimeout)
 	defer cancel()
 	if !ok {
@@ -82,6 +85,7 @@ func (f *family) fetch(ctx context.Context, c tool.Call, in fetchInput) (tool.Re
 			mem.store(key, doc)
 		}
 	}
+
 	mem.link(shown(u))
 	mem.link(doc.links...)
 	return present(u, doc, min(max(cmp.Or(in.MaxChars, defaultChars), minChars), maxChars)), nil
@@ -105,6 +109,7 @@ func (f *family) get(ctx context.Context, u *url.URL, plain bool) (document, err
 	if err != nil {
 		return document{}, err
 	}
+
 	req.Header.Set("User-Agent", f.o.UserAgent)
 	req.Header.Set("Accept", "text/markdown,text/html;q=0.9,application/xhtml+xml;q=0.9,application/json;q=0.8,*/*;q=0.5")
 	req.Header.Set("Accept-Encoding", "gzip") // set, so that both sizes can be bounded here
@@ -112,21 +117,25 @@ func (f *family) get(ctx context.Context, u *url.URL, plain bool) (document, err
 	if err != nil {
 		return document{}, err
 	}
+
 	defer resp.Body.Close() //nolint:errcheck // read only
 	body, err := readBody(resp)
 	if err != nil {
 		return document{}, err
 	}
+
 	final := u
 	if resp.Request != nil && resp.Request.URL != nil {
 		final = resp.Request.URL
 	}
+
 	select { // parsing takes memory
 	case f.work <- struct{}{}:
 		defer func() { <-f.work }()
 	case <-ctx.Done():
 		return document{}, ctx.Err()
 	}
+
 	if resp.StatusCode >= http.StatusBadRequest {
 		e := &statusError{status: resp.StatusCode}
 		if body.kind == kindHTML || body.kind == kindText || body.kind == kindJSON {
@@ -134,6 +143,7 @@ func (f *family) get(ctx context.Context, u *url.URL, plain bool) (document, err
 		}
 		return document{}, e
 	}
+
 	switch body.kind {
 	case kindHTML, kindJSON, kindText:
 		doc := f.words(body, final, plain)
@@ -146,6 +156,7 @@ func (f *family) get(ctx context.Context, u *url.URL, plain bool) (document, err
 			return document{}, fmt.Errorf("the picture cannot be shown: %w", err)
 		}
 		return document{final: shown(final), image: pic.Data, mime: pic.Type}, nil
+
 	case kindDocument:
 		return f.document(ctx, final, body)
 	default:
@@ -167,6 +178,7 @@ func (f *family) words(b body, at *url.URL, plain bool) document {
 	if b.short {
 		doc.notes = append(doc.notes, "the connection ended early; this is what came")
 	}
+
 	data := toUTF8(b.data, b.contentType)
 	switch b.kind {
 	case kindJSON:
@@ -177,16 +189,19 @@ func (f *family) words(b body, at *url.URL, plain bool) document {
 		if p.cut && !b.cut {
 			doc.notes = append(doc.notes, "the page is too large to be read whole")
 		}
+
 		if p.thin && p.forward != "" {
 			doc.notes = append(doc.notes, "the page forwards to "+p.forward)
 			doc.links = append(doc.links, p.forward)
 		} else if p.thin {
 			doc.notes = append(doc.notes, "the page has next to no text of its own; it is probably filled in by scripts")
 		}
+
 	default:
 		words := text.Cut(string(data[:min(len(data), 2*maxChars*utf8.UTFMax)]), 2*maxChars)
 		doc.text = disarm(strings.TrimSpace(text.Clean(strings.ReplaceAll(words, "\r\n", "\n"))))
 	}
+
 	return doc
 }
 
@@ -195,6 +210,7 @@ func (f *family) document(ctx context.Context, at *url.URL, b body) (document, e
 	if f.o.Document == nil {
 		return document{}, &unsupportedError{b.mime}
 	}
+
 	name := at.Path[strings.LastIndexByte(at.Path, '/')+1:]
 	if name == "" {
 		name = "document"
@@ -202,6 +218,7 @@ func (f *family) document(ctx context.Context, at *url.URL, b body) (document, e
 	if !strings.HasSuffix(strings.ToLower(name), b.ext) {
 		name += b.ext
 	}
+
 	words, err := f.o.Document(ctx, name, b.data)
 	if err != nil {
 		return document{}, fmt.Errorf("read the %s: %w", strings.TrimPrefix(b.ext, "."), err)
@@ -216,6 +233,7 @@ func present(asked *url.URL, d document, limit int) tool.Result {
 	if from := shown(asked); from != d.final {
 		head.WriteString(" (redirected from " + from + ")")
 	}
+
 	if d.image != nil {
 		data := "data:" + d.mime + ";base64," + base64.StdEncoding.EncodeToString(d.image)
 		return tool.Result{Untrusted: true, Whole: true, Content: llm.Content{Blocks: []llm.Block{
@@ -223,14 +241,17 @@ func present(asked *url.URL, d document, limit int) tool.Result {
 			{Type: "text", Text: fmt.Sprintf("(Image, %s, %d KB. %s)", d.mime, (len(d.image)+1023)/1024, head.String())},
 		}}}
 	}
+
 	notes := d.notes
 	if n := utf8.RuneCountInString(d.text); n > limit {
 		notes = append(notes[:len(notes):len(notes)], fmt.Sprintf("the first %d of %d characters; maxChars up to %d shows more", limit, n, maxChars))
 		d.text = text.Cut(d.text, limit)
 	}
+
 	for _, n := range notes {
 		head.WriteString("\n[" + n + "]")
 	}
+
 	res := tool.Text(head.String() + "\n\n" + cmp.Or(d.text, "(empty)"))
 	res.Untrusted = true
 	return res
@@ -246,20 +267,24 @@ func (f *family) failure(u *url.URL, err error) tool.Result {
 	if blocked, ok := errors.AsType[*httpsafe.BlockedError](err); ok {
 		return denied(blocked)
 	}
+
 	host := u.Hostname()
 	if e, ok := errors.AsType[*statusError](err); ok {
 		code := tool.Internal
 		if e.status == http.StatusNotFound || e.status == http.StatusGone {
 			code = tool.NotFound
 		}
+
 		msg := fmt.Sprintf("HTTP %d %s from %s", e.status, http.StatusText(e.status), host)
 		if e.detail != "" {
 			msg += ". The page says: " + e.detail
 		}
+
 		res := tool.Fail(code, "%s", msg)
 		res.Untrusted = true
 		return res
 	}
+
 	if e, ok := errors.AsType[*tooLargeError](err); ok {
 		return tool.Fail(tool.TooLarge, "%v; it was not read", e)
 	}

@@ -23,6 +23,7 @@ func (f *family) reader(ctx context.Context, u *url.URL) (document, error) {
 	if !a.key.IsZero() {
 		header = a.bearer()
 	}
+
 	var out struct {
 		Data struct {
 			Title   string `json:"title"`
@@ -33,13 +34,16 @@ func (f *family) reader(ctx context.Context, u *url.URL) (document, error) {
 	if err := a.call(ctx, f.client, "https://r.jina.ai/"+target.String(), nil, &out, header...); err != nil {
 		return document{}, err
 	}
+
 	words := strings.TrimSpace(text.Cut(out.Data.Content, 2*maxChars))
 	if words == "" {
 		return document{}, errors.New("the reader found no text")
 	}
+
 	if title := oneLine(out.Data.Title, 300); title != "" && !strings.HasPrefix(words, "#") {
 		words = "# " + title + "\n\n" + words
 	}
+
 	doc := document{final: shown(u), text: disarm(text.Clean(words)), notes: []string{"read by r.jina.ai"}}
 	if l := webLink(out.Data.URL); l != "" {
 		doc.final = l

@@ -67,16 +67,19 @@ func (f *family) answer(ctx context.Context, c tool.Call, q question) (tool.Resu
 	if q.text == "" {
 		return tool.Fail(tool.InvalidArgs, "query is empty"), nil
 	}
+
 	q.text = text.Cut(q.text, maxQueryChars)
 	q.count = min(max(cmp.Or(q.count, f.o.Search.MaxResults), 1), maxCount)
 	if name, found := f.o.Leaks(q.text); found {
 		return refuseLeak("query", name), nil
 	}
+
 	if (c.Tainted || c.Scope != "") && f.o.SpendSearch != nil {
 		if err := f.o.SpendSearch(ctx, c, len(q.text)); err != nil {
 			return tool.Fail(tool.DeniedApproval, "%v", err), ctx.Err()
 		}
 	}
+
 	bounded, cancel := context.WithTimeout(ctx, f.o.Search.Timeout)
 	defer cancel()
 	var notes []string
@@ -85,6 +88,7 @@ func (f *family) answer(ctx context.Context, c tool.Call, q question) (tool.Resu
 		if attempts == maxAttempts {
 			break
 		}
+
 		hits, spoke, err := f.ask(bounded, b, q)
 		heard = heard || spoke
 		if ctx.Err() != nil {
@@ -93,6 +97,7 @@ func (f *family) answer(ctx context.Context, c tool.Call, q question) (tool.Resu
 		if err == nil {
 			return f.present(c, b.name, q, hits, notes), nil
 		}
+
 		f.o.Log.WarnContext(ctx, "web search failed", "backend", b.name, "err", err)
 		failed = true
 		notes = append(notes, b.name+" failed: "+reason(err))
@@ -100,14 +105,17 @@ func (f *family) answer(ctx context.Context, c tool.Call, q question) (tool.Resu
 			break
 		}
 	}
+
 	if !failed {
 		notes = append(notes, "no service is usable")
 	}
+
 	res := tool.Fail(tool.Internal, "the web search did not work: %s. Try again later or use another source; "+
 		"the user can set tools.web.search.provider and its apiKey.", strings.Join(notes, "; "))
 	if bounded.Err() != nil {
 		res.Code = tool.TimedOut
 	}
+
 	res.Untrusted = heard // what services say about their failure is theirs
 	return res, nil
 }
@@ -124,11 +132,13 @@ func (f *family) order(notes *[]string) []attempt {
 		}
 		list = append(list, attempt{backend: b, key: key})
 	}
+
 	chosen, _ := findBackend(f.o.Search.Provider)
 	key := f.o.Search.APIKey
 	if key.IsZero() || chosen.name == "searxng" { // whose address takes the place of a key
 		key = f.envKey(chosen)
 	}
+
 	switch {
 	case chosen.usable(key):
 		add(chosen, key)
@@ -137,6 +147,7 @@ func (f *family) order(notes *[]string) []attempt {
 	default:
 		*notes = append(*notes, chosen.name+" has no key (tools.web.search.apiKey or "+chosen.env[0]+")")
 	}
+
 	duck, _ := findBackend("duckduckgo")
 	add(duck, httpsafe.Secret{})
 	for _, b := range backends() {
@@ -175,6 +186,7 @@ func (f *family) ask(ctx context.Context, a attempt, q question) (clean []hit, h
 	if err != nil {
 		return nil, one.heard, err
 	}
+
 	clean = make([]hit, 0, len(hits))
 	for _, h := range hits {
 		h.title, h.snippet = oneLine(h.title, 200), oneLine(h.snippet, maxSnippet)
@@ -202,9 +214,11 @@ func (f *family) present(c tool.Call, name string, q question, hits []hit, notes
 	} else {
 		fmt.Fprintf(&b, "Results for: %s (%s)\n", q.text, name)
 	}
+
 	if len(notes) > 0 {
 		fmt.Fprintf(&b, "[%s; %s answered instead]\n", strings.Join(notes, "; "), name)
 	}
+
 	seen := memoryOf(c.State)
 	for i, h := range hits {
 		fmt.Fprintf(&b, "\n%d. %s\n   %s\n", i+1, cmp.Or(h.title, "(no title)"), h.url)
@@ -213,6 +227,7 @@ func (f *family) present(c tool.Call, name string, q question, hits []hit, notes
 		}
 		seen.link(h.url)
 	}
+
 	res := tool.Text(strings.TrimRight(b.String(), "\n"))
 	res.Untrusted = true
 	return res

@@ -51,6 +51,7 @@ func (s *sieve) children(n *html.Node, in place) {
 		default:
 			s.element(c, in)
 		}
+
 		c = next
 	}
 }
@@ -82,12 +83,15 @@ func (s *sieve) words(words string, in place) string {
 			return r
 		}, words)
 	}
+
 	if !in.pre && !in.code {
 		words = strings.ReplaceAll(words, "![", `!\[`) // must not become a picture that is loaded
 	}
+
 	if s.plain || in.pre {
 		return words
 	}
+
 	if !in.code {
 		words = strings.ReplaceAll(strings.ReplaceAll(words, "<", lessThan), ">", greaterThan)
 	}
@@ -174,6 +178,7 @@ func (s *sieve) element(n *html.Node, in place) {
 			n.AppendChild(&html.Node{Type: html.TextNode, Data: " "})
 			return
 		}
+
 	case atom.Blockquote:
 		if in.quotes++; in.quotes > maxQuotes {
 			become(n, atom.Div)
@@ -187,15 +192,18 @@ func (s *sieve) element(n *html.Node, in place) {
 			become(n, atom.Div)
 		}
 	}
+
 	if in.link && n.DataAtom != atom.A && block(n.DataAtom) { // a link is one line
 		become(n, atom.Span)
 		n.AppendChild(&html.Node{Type: html.TextNode, Data: " "})
 	}
+
 	s.children(n, in)
 	size := 0
 	if n.DataAtom == atom.Dd || n.DataAtom == atom.Sup {
 		size = chars(n, noscript)
 	}
+
 	switch {
 	case n.DataAtom == atom.Dd && size > 0:
 		n.InsertBefore(&html.Node{Type: html.TextNode, Data: ": "}, n.FirstChild)
@@ -217,6 +225,7 @@ func spell(n *html.Node) {
 		case atom.P, atom.Blockquote, atom.Pre, atom.Table, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Dl:
 			n.InsertBefore(&html.Node{Type: html.ElementNode, Data: "p", DataAtom: atom.P}, next)
 		}
+
 		c = next
 	}
 }
@@ -227,15 +236,18 @@ func number(list *html.Node) {
 	if err != nil {
 		i = 1
 	}
+
 	for item := range list.ChildNodes() {
 		if item.DataAtom != atom.Li {
 			continue
 		}
+
 		mark := "- "
 		if list.DataAtom == atom.Ol {
 			mark = strconv.Itoa(i) + ". "
 			i++
 		}
+
 		for n := range item.Descendants() {
 			if n.Type == html.TextNode && strings.TrimSpace(n.Data) != "" {
 				n.Data = mark + strings.TrimLeft(n.Data, " \t\n")
@@ -283,6 +295,7 @@ func (s *sieve) picture(n *html.Node, alt string) {
 	if alt = oneLine(alt, 200); strings.ContainsAny(alt, "[]|") {
 		alt = strings.NewReplacer("[", "(", "]", ")", "|", "/").Replace(alt)
 	}
+
 	become(n, atom.Span)
 	n.Attr = nil
 	words := " "
@@ -303,6 +316,7 @@ func (s *sieve) link(n *html.Node) {
 			return
 		}
 	}
+
 	if href = s.target(strings.TrimSpace(href)); href != "" {
 		n.Attr = []html.Attribute{{Key: "href", Val: href}}
 	}
@@ -314,6 +328,7 @@ func (s *sieve) target(href string) string {
 	if href == "" || href[0] == '#' || len(href) > 2048 {
 		return ""
 	}
+
 	u := s.resolve(href)
 	if u == nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" {
 		return ""
@@ -321,6 +336,7 @@ func (s *sieve) target(href string) string {
 	if s.at != nil && u.Fragment != "" && u.Host == s.at.Host && u.Path == s.at.Path && u.RawQuery == s.at.RawQuery {
 		return ""
 	}
+
 	u.User = nil
 	whole := u.String()
 	if strings.ContainsAny(whole, "() <>") {
@@ -334,10 +350,12 @@ func (s *sieve) resolve(href string) *url.URL {
 	if strings.ContainsAny(href, "\n\t\r") {
 		href = strings.NewReplacer("\n", "", "\t", "", "\r", "").Replace(href)
 	}
+
 	u, err := url.Parse(href)
 	if err != nil {
 		return nil
 	}
+
 	if s.base != nil {
 		u = s.base.ResolveReference(u)
 	}
@@ -351,6 +369,7 @@ func language(pre *html.Node, was []html.Attribute) {
 	if c := pre.FirstChild; c != nil && c.Type == html.ElementNode {
 		class += " " + attr(c.Attr, "class")
 	}
+
 	for c := range strings.FieldsSeq(class) {
 		for _, prefix := range []string{"language-", "lang-", "highlight-source-", "brush:"} {
 			if l, ok := strings.CutPrefix(c, prefix); ok && len(l) < 20 && !strings.ContainsFunc(l, func(r rune) bool {
@@ -361,6 +380,7 @@ func language(pre *html.Node, was []html.Attribute) {
 			}
 		}
 	}
+
 	pre.Attr = nil
 }
 
@@ -385,9 +405,11 @@ func data(table *html.Node) bool {
 				}
 				headed = headed || c.DataAtom == atom.Th
 			}
+
 			if cells == 0 {
 				continue
 			}
+
 			if rows++; cells > 1 {
 				wide++
 			}
@@ -397,5 +419,6 @@ func data(table *html.Node) bool {
 			ragged = ragged || cells != first
 		}
 	}
+
 	return rows > 1 && wide > 1 && (headed || !ragged)
 }

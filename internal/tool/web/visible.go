@@ -37,6 +37,7 @@ func invisible(tag atom.Atom, list []html.Attribute) bool {
 			}
 		}
 	}
+
 	return tag == atom.Dialog && !open
 }
 
@@ -52,6 +53,7 @@ func hiddenClass(class string) bool {
 		case "sr-only", "visually-hidden", "visuallyhidden", "screen-reader-text", "hidden", "d-none", "invisible", "is-hidden", "a-offscreen":
 			hidden = true
 		}
+
 		if _, shown, ok := strings.Cut(c, ":"); ok && (shown == "block" || shown == "flex" || shown == "grid" || strings.HasPrefix(shown, "inline") || strings.HasPrefix(shown, "table")) {
 			return false
 		}
@@ -59,6 +61,7 @@ func hiddenClass(class string) bool {
 			return false
 		}
 	}
+
 	return hidden
 }
 
@@ -69,6 +72,7 @@ func hiddenStyle(style string) bool {
 		if !ok {
 			continue
 		}
+
 		name = strings.ToLower(strings.TrimSpace(name))
 		value = strings.ToLower(strings.TrimSpace(strings.ReplaceAll(value, "!important", "")))
 		zero := strings.Trim(value, "0.pxemrt%") == "" && strings.Contains(value, "0") && !strings.ContainsAny(value, "123456789")

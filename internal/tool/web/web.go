@@ -91,6 +91,7 @@ func New(o Options) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	search := tool.Tool{Name: "web_search", Description: strings.TrimSpace(searchText), ReadOnly: true}
 	fetch := tool.Tool{Name: "web_fetch", Description: strings.TrimSpace(fetchText), ReadOnly: true}
 	if f.o.Search.Provider == "volcengine" {
@@ -121,6 +122,7 @@ func newFamily(o Options) (*family, error) {
 	if _, ok := findBackend(o.Search.Provider); !ok {
 		return nil, fmt.Errorf("tools.web.search.provider %q is unknown; use one of %s", o.Search.Provider, strings.Join(Providers(), ", "))
 	}
+
 	o.Search.MaxResults = min(max(cmp.Or(o.Search.MaxResults, 5), 1), maxCount)
 	o.Search.Timeout = cmp.Or(max(o.Search.Timeout, 0), 30*time.Second)
 	o.FetchTimeout = cmp.Or(o.FetchTimeout, 30*time.Second)
@@ -134,6 +136,7 @@ func newFamily(o Options) (*family, error) {
 	if o.Leaks == nil {
 		o.Leaks = func(string) (string, bool) { return "", false }
 	}
+
 	f := &family{o: o, pace: &pace{every: time.Second}, work: make(chan struct{}, extractors)}
 	f.guard = httpsafe.GuardOptions{
 		Allow: o.Allow, Strict: o.Strict, Proxy: o.Proxy.Reveal(), EnvProxy: true, Resolver: o.Resolver, HeaderTimeout: 20 * time.Second,
@@ -142,6 +145,7 @@ func newFamily(o Options) (*family, error) {
 		f.client, f.own = o.Client, o.Client
 		return f, nil
 	}
+
 	var errOwn, err error
 	f.client, err = httpsafe.Guarded(f.guard)
 	f.own, errOwn = httpsafe.Client(httpsafe.Options{Direct: httpsafe.IsLocal(o.Search.BaseURL), Proxy: o.Proxy.Reveal(), HeaderTimeout: 20 * time.Second})

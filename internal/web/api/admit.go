@@ -54,6 +54,7 @@ func (a *API) observed(mux *http.ServeMux) http.Handler {
 		if speaksMessages(r) {
 			h.Set(headerMessageRequest, id)
 		}
+
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		_, route := mux.Handler(r)
@@ -63,6 +64,7 @@ func (a *API) observed(mux *http.ServeMux) http.Handler {
 		} else {
 			mux.ServeHTTP(seen, r)
 		}
+
 		if a.o.Metrics != nil {
 			a.o.Metrics.Requests.Add(1, route, strconv.Itoa(seen.code()))
 		}
@@ -116,10 +118,12 @@ func (a *API) guarded(serve endpoint) http.Handler {
 			a.refuse(w, r, &fault{status: http.StatusForbidden, code: "foreign_origin", message: "Requests of other web pages are refused; api.corsOrigins lists those that may."})
 			return
 		}
+
 		if err := a.admit(r); err != nil {
 			a.refuse(w, r, err)
 			return
 		}
+
 		r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxBody)
 		if err := serve(w, r); err != nil && !began(w) && !gone(r.Context()) {
 			a.refuse(w, r, err)
@@ -142,6 +146,7 @@ func allowOrigin(w http.ResponseWriter, r *http.Request, origin string) (done bo
 	if r.Method != http.MethodOptions {
 		return false
 	}
+
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 	h.Set("Access-Control-Allow-Headers", strings.Join([]string{"Authorization", headerKey, headerVersion, "Anthropic-Beta", "Anthropic-Dangerous-Direct-Browser-Access", "Content-Type", headerSession, headerEvents}, ", "))
 	h.Set("Access-Control-Max-Age", "600")
@@ -183,14 +188,17 @@ func local(r *http.Request) bool {
 	if !httpsafe.Direct(r) {
 		return false
 	}
+
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !remote.Addr().Unmap().IsLoopback() {
 		return false
 	}
+
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
 		return false
 	}
+
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && Loopback(addr) && httpsafe.ConnectionPeer(tcp.AddrPort(), remote).Kind == httpsafe.PeerOwn
 }
@@ -211,11 +219,13 @@ func (a *API) enter(ctx context.Context) (context.Context, func(), error) {
 	default:
 		return nil, nil, &fault{status: http.StatusTooManyRequests, code: "too_many_requests", message: "Too many requests are being answered; try again in a moment.", after: retryAfter}
 	}
+
 	select {
 	case a.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
+
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() bool { return true }
 	if a.o.Timeout > 0 {

@@ -26,10 +26,12 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, c *call, e encoder)
 	if err != nil {
 		return err
 	}
+
 	defer leave()
 	if c.stream {
 		return a.stream(ctx, w, c, e)
 	}
+
 	got, err := a.run(ctx, c, sink{})
 	if err != nil {
 		return err
@@ -56,6 +58,7 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, c *call, e enco
 	default:
 		return err
 	}
+
 	return nil
 }
 

@@ -40,6 +40,7 @@ func (g Gate) guard(h http.Handler) (http.Handler, error) {
 	if !auth.Strong(g.Token) {
 		return nil, fmt.Errorf("the token must have at least %d characters", auth.MinSecret)
 	}
+
 	if g.MaxBody == 0 {
 		g.MaxBody = 1 << 20
 	}
@@ -68,6 +69,7 @@ func (g Gate) named(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
+
 	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 	if host == "localhost" {
 		return true
@@ -86,10 +88,12 @@ func foreign(r *http.Request) bool {
 	default:
 		return true
 	}
+
 	origin := r.Header.Get("Origin")
 	if origin == "" {
 		return false
 	}
+
 	u, err := url.Parse(origin)
 	return err != nil || !strings.EqualFold(u.Host, r.Host)
 }
@@ -122,11 +126,13 @@ func Hurried(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
+
 		rc := http.NewResponseController(w)
 		hurry := func() { _ = rc.SetReadDeadline(time.Now().Add(drainTime)) } // not every connection can
 		if r.Method != http.MethodPost {
 			hurry()
 		}
+
 		h.ServeHTTP(w, r)
 		hurry()
 	})
@@ -141,6 +147,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, grace time.Durat
 		MaxHeaderBytes:    32 << 10,
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
+
 	ended := make(chan error, 1) // the one result of Serve
 	go func() { ended <- srv.Serve(l) }()
 	select {
@@ -148,12 +155,14 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, grace time.Durat
 		return err
 	case <-ctx.Done():
 	}
+
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := srv.Shutdown(late)
 	if err != nil {
 		_ = srv.Close() // what did not finish in time is cut off
 	}
+
 	<-ended
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil

@@ -94,6 +94,7 @@ func (e *chatEncoder) chunk(d chatText, finish *string, more any) {
 		role.Choices = []choice{{Delta: &chatText{Role: "assistant", Content: &empty}}}
 		e.stream.send("", role)
 	}
+
 	out := e.head
 	out.Choices = []choice{{Delta: &d, Finish: finish}}
 	out.Nanobot = more
@@ -105,6 +106,7 @@ func (e *chatEncoder) end(got answer) {
 	if d := got.details(e.call); d != nil {
 		more = d
 	}
+
 	e.chunk(chatText{}, &got.finish, more)
 	if e.call.usage {
 		last := e.head
@@ -112,6 +114,7 @@ func (e *chatEncoder) end(got answer) {
 		last.Usage = chatUsageOf(got.turn.Usage)
 		e.stream.send("", last)
 	}
+
 	e.stream.raw([]byte("data: [DONE]\n\n"))
 }
 

@@ -83,6 +83,7 @@ func (f *fault) messagesKind() string {
 	case http.StatusServiceUnavailable:
 		return "overloaded_error"
 	}
+
 	if f.status >= http.StatusInternalServerError {
 		return "api_error"
 	}
@@ -113,6 +114,7 @@ func (a *API) explain(err error) *fault {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f
 	}
+
 	if errors.Is(err, errTimeout) {
 		return &fault{
 			status:  http.StatusGatewayTimeout,
@@ -122,6 +124,7 @@ func (a *API) explain(err error) *fault {
 			err:     err,
 		}
 	}
+
 	if a.o.Fault != nil {
 		if status, message := a.o.Fault(err); status != 0 {
 			f := &fault{status: status, message: message, err: err, final: status < 500 && status != http.StatusTooManyRequests}
@@ -131,6 +134,7 @@ func (a *API) explain(err error) *fault {
 			return f
 		}
 	}
+
 	return &fault{
 		status:  http.StatusInternalServerError,
 		code:    "internal_error",
@@ -146,6 +150,7 @@ func turnFault(t *bus.Turn) *fault {
 	if t == nil || t.Error == "" {
 		return nil
 	}
+
 	// The agent has tried again already, for longer than a client would.
 	f := &fault{status: http.StatusBadGateway, code: t.ErrorKind, message: t.Error, final: true}
 	switch llm.Kind(t.ErrorKind) {
@@ -171,6 +176,7 @@ func turnFault(t *bus.Turn) *fault {
 		f.status, f.code = http.StatusInternalServerError, "turn_failed"
 	default: // the provider's trouble or its configuration: nothing the client can change
 	}
+
 	return f
 }
 
@@ -184,6 +190,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		level(r.Context(), "api request", "request", w.Header().Get(headerRequest), "path", r.URL.Path, "status", f.status, "err", f.err)
 	}
+
 	h := w.Header()
 	if f.status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="nanobot"`)
@@ -191,6 +198,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if f.after > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(max(f.after, time.Second)/time.Second)))
 	}
+
 	// The official clients go by this word rather than by the status.
 	h.Set("X-Should-Retry", strconv.FormatBool(!f.final && f.status >= http.StatusTooManyRequests))
 	body := f.body()
@@ -205,6 +213,7 @@ func sendJSON(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return err
 	}
+
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(b)+1))

@@ -51,6 +51,7 @@ func (f *Figures) Call(e ledger.Entry) {
 		f.failed++
 		f.last = fmt.Sprintf("%s/%s: %s", e.Provider, e.Model, strings.ReplaceAll(e.Outcome, "_", " "))
 	}
+
 	f.mu.Unlock()
 	if m := f.metrics.Load(); m != nil {
 		m.call(e)

@@ -51,6 +51,7 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	if !a.trusted(r) {
 		report.Checks = nil
 	}
+
 	_ = sendJSON(w, status, struct { // the client may be gone
 		Status string `json:"status"`
 		Report
@@ -83,15 +84,18 @@ func (p *probe) ask(ctx context.Context) Report {
 	if p.check == nil {
 		return Report{}
 	}
+
 	p.mu.Lock()
 	if p.done == nil {
 		p.done, p.since = make(chan struct{}), p.now()
 		go p.run(context.WithoutCancel(ctx), p.done)
 	}
+
 	done, since := p.done, p.since
 	p.mu.Unlock()
 	wait := time.NewTimer(HealthWait - p.now().Sub(since))
 	defer wait.Stop()
+
 	select {
 	case <-done:
 		p.mu.Lock()
@@ -100,6 +104,7 @@ func (p *probe) ask(ctx context.Context) Report {
 	case <-wait.C:
 	case <-ctx.Done():
 	}
+
 	return Report{Checks: []Check{{Name: "health", Detail: "the check does not come to an end", Since: since}}}
 }
 

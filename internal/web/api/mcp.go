@@ -77,9 +77,11 @@ func NewMCP(o MCPOptions) (*MCP, error) {
 	if o.Ask == nil || o.Sessions == nil || o.SearchMemory == nil {
 		return nil, errors.New("mcp server: ask, sessions and search are required")
 	}
+
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	m := &MCP{o: o, turns: map[int]context.CancelFunc{}}
 	m.server = mcp.NewServer(&mcp.Implementation{Name: "nanobot", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: o.Log.With("component", "mcp_serve"), Capabilities: &mcp.ServerCapabilities{},
@@ -90,6 +92,7 @@ func NewMCP(o MCPOptions) (*MCP, error) {
 		Description: "Send a message to the agent and wait for its answer. It may use its tools and take minutes. Messages with the same session continue one conversation.",
 		Annotations: &mcp.ToolAnnotations{Title: "Ask the agent"},
 	}, m.ask)
+
 	mcp.AddTool(m.server, &mcp.Tool{
 		Name: "search_memory", Description: "Find what the agent remembers: memory files and past conversations that contain all words of the query.",
 		Annotations: &mcp.ToolAnnotations{Title: "Search memory", ReadOnlyHint: true, OpenWorldHint: &no},
@@ -134,12 +137,14 @@ func (m *MCP) Serve(ctx context.Context, l net.Listener, g Gate) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+
 	hangUp := func() {
 		m.stop()
 		for s := range m.server.Sessions() {
 			_ = s.Close() // the client is gone
 		}
 	}
+
 	// Streams stay open as long as their client likes, so they are closed first.
 	stopped := make(chan struct{})
 	defer context.AfterFunc(ctx, func() { defer close(stopped); hangUp() })()
@@ -147,6 +152,7 @@ func (m *MCP) Serve(ctx context.Context, l net.Listener, g Gate) error {
 	if ctx.Err() != nil {
 		<-stopped
 	}
+
 	hangUp()
 	return err
 }
@@ -169,10 +175,12 @@ func (m *MCP) begin(ctx context.Context) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if m.closed {
 		cancel()
 		return nil, nil, errStopping
 	}
+
 	m.last++
 	id := m.last
 	m.turns[id] = cancel
@@ -196,10 +204,12 @@ func (m *MCP) ask(ctx context.Context, req *mcp.CallToolRequest, in askInput) (*
 	if err != nil {
 		return nil, nil, err
 	}
+
 	ctx, end, err := m.begin(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	defer end()
 	p := &progress{req: req}
 	defer p.beat(ctx)()
@@ -218,6 +228,7 @@ func (m *MCP) ask(ctx context.Context, req *mcp.CallToolRequest, in askInput) (*
 			p.notify(ctx, out)
 		}
 	}
+
 	if err := context.Cause(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -231,10 +242,12 @@ func inbound(in askInput) (bus.Inbound, error) {
 	if text == "" {
 		return bus.Inbound{}, errors.New("message is empty")
 	}
+
 	word, _, _ := strings.Cut(text, " ")
 	if strings.HasPrefix(word, "/") && !strings.ContainsAny(word[1:], "/.") {
 		return bus.Inbound{}, fmt.Errorf("%s looks like a command; commands are for people in a chat", word)
 	}
+
 	msg := bus.Inbound{
 		Route: bus.Route{Channel: "mcp", ChatID: "direct"}, SenderID: "mcp", Text: text, OwnTurn: true,
 	}
@@ -246,6 +259,7 @@ func inbound(in askInput) (bus.Inbound, error) {
 	case name != "":
 		msg.Route.ChatID = name
 	}
+
 	return msg, nil
 }
 
@@ -260,21 +274,25 @@ func reply(final bus.Outbound, said []string, media []bus.Media) *mcp.CallToolRe
 			text, res.IsError = t.Error, true
 		}
 	}
+
 	if text != "" || len(said) == 0 {
 		said = append(said, text)
 	}
+
 	res.Content = append(res.Content, &mcp.TextContent{Text: strings.Join(said, "\n\n")})
 	for _, f := range media {
 		name := f.Name
 		if name == "" {
 			name = filepath.Base(f.Path)
 		}
+
 		link := &mcp.ResourceLink{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(f.Path)}).String(), Name: name, MIMEType: f.MIME}
 		if f.Size > 0 {
 			link.Size = &f.Size
 		}
 		res.Content = append(res.Content, link)
 	}
+
 	return res
 }
 
@@ -313,6 +331,7 @@ func (p *progress) beat(ctx context.Context) (stop func()) {
 	if p.req.Params.GetProgressToken() == nil {
 		return func() {}
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -339,9 +358,11 @@ func (m *MCP) search(ctx context.Context, _ *mcp.CallToolRequest, in searchInput
 	if strings.TrimSpace(in.Query) == "" {
 		return nil, nil, errors.New("query is empty")
 	}
+
 	if in.Limit <= 0 {
 		in.Limit = defaultHits
 	}
+
 	hits, err := m.o.SearchMemory(ctx, in.Query, min(in.Limit, maxHits))
 	if err != nil {
 		return nil, nil, err

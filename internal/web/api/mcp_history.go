@@ -18,6 +18,7 @@ func SearchOwner(index *search.Index) func(ctx context.Context, query string, li
 		if err != nil {
 			return nil, err
 		}
+
 		var hits []Hit
 		for _, h := range res.Hits {
 			if h.Partial {
@@ -57,6 +58,7 @@ func ListSessions(store *session.Store) func(context.Context) ([]SessionInfo, er
 		if err != nil && len(list) == 0 {
 			return nil, err
 		}
+
 		var out []SessionInfo
 		for _, s := range list {
 			plain := strings.FieldsFunc(cmp.Or(s.Title, s.Preview), func(r rune) bool { return r <= ' ' || r == 0x7f })

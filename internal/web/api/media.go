@@ -91,11 +91,13 @@ func (u *Uploads) content(ctx context.Context, c *call, m message) (string, []bu
 	if m.text != "" {
 		said = append(said, m.text)
 	}
+
 	for _, p := range m.parts {
 		text, file, err := u.piece(ctx, c, p)
 		if err != nil {
 			return "", nil, err
 		}
+
 		if text != "" {
 			said = append(said, text)
 		}
@@ -103,6 +105,7 @@ func (u *Uploads) content(ctx context.Context, c *call, m message) (string, []bu
 			media = append(media, *file)
 		}
 	}
+
 	return strings.Join(said, "\n"), media, nil
 }
 
@@ -123,13 +126,16 @@ func (u *Uploads) piece(ctx context.Context, c *call, p part) (string, *bus.Medi
 		if p.Type == "input_file" {
 			up = p.upload
 		}
+
 		if up.FileData == "" {
 			return "", nil, badRequest("file", "Send files as file_data; file_id and file_url are not supported.")
 		}
+
 		data, err := inline(up.FileData)
 		if err != nil {
 			return "", nil, err
 		}
+
 		file, err := u.save(c, up.Filename, data)
 		return "", file, err
 	}
@@ -148,14 +154,17 @@ func (u *Uploads) picture(ctx context.Context, c *call, url string) (*bus.Media,
 	default:
 		err = badRequest("image_url", "Pictures come as data: or http(s) addresses.")
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	kind := http.DetectContentType(data)
 	ext := map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/bmp": ".bmp"}[kind]
 	if ext == "" {
 		return nil, badRequest("image_url", "That is not a PNG, JPEG, GIF, WebP or BMP picture.")
 	}
+
 	file, err := u.save(c, "image"+ext, data)
 	if file != nil {
 		file.MIME = kind
@@ -168,10 +177,12 @@ func (u *Uploads) recording(ctx context.Context, c *call, p part) (string, *bus.
 	if err != nil {
 		return "", nil, err
 	}
+
 	file, err := u.save(c, "audio."+p.InputAudio.Format, data)
 	if err != nil || u.Transcribe == nil {
 		return "", file, err
 	}
+
 	said, err := u.Transcribe(ctx, file.Path)
 	if err != nil {
 		return "", nil, &fault{
@@ -182,6 +193,7 @@ func (u *Uploads) recording(ctx context.Context, c *call, p part) (string, *bus.
 			err:     err,
 		}
 	}
+
 	return said, nil, nil
 }
 
@@ -193,10 +205,12 @@ func inline(s string) ([]byte, error) {
 		}
 		s = body
 	}
+
 	data, err := base64.StdEncoding.DecodeString(s)
 	if err != nil {
 		data, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 	}
+
 	if err != nil || len(data) == 0 {
 		return nil, badRequest("content", "Data must be in base64 and must not be empty.")
 	}
@@ -216,6 +230,7 @@ func (u *Uploads) fetch(ctx context.Context, url string) ([]byte, error) {
 	if u.Fetch == nil {
 		return nil, badRequest("image_url", "Pictures are not fetched here: send them as data: addresses.")
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	fail := func(err error) error {
@@ -226,18 +241,22 @@ func (u *Uploads) fetch(ctx context.Context, url string) ([]byte, error) {
 		f.err = httpsafe.WithoutURL(err)
 		return f
 	}
+
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fail(err)
 	}
+
 	resp, err := u.Fetch.Do(req)
 	if err != nil {
 		return nil, fail(err)
 	}
+
 	defer resp.Body.Close() //nolint:errcheck // read only
 	if resp.StatusCode != http.StatusOK {
 		return nil, fail(fmt.Errorf("status %s", resp.Status))
 	}
+
 	data, err := io.ReadAll(io.LimitReader(resp.Body, u.MaxFile+1))
 	if err != nil {
 		return nil, fail(err)
@@ -257,18 +276,21 @@ func (u *Uploads) save(c *call, name string, data []byte) (*bus.Media, error) {
 	if int64(len(data)) > u.MaxFile {
 		return nil, &fault{status: http.StatusRequestEntityTooLarge, code: "file_too_large", message: fmt.Sprintf("A file may have at most %d bytes.", u.MaxFile)}
 	}
+
 	fail := func(err error) (*bus.Media, error) {
 		return nil, &fault{status: http.StatusInternalServerError, code: "storage", message: "The file could not be kept.", err: err}
 	}
 	if err := os.MkdirAll(u.Dir, 0o700); err != nil {
 		return fail(err)
 	}
+
 	name = safeName(name)
 	path := filepath.Join(u.Dir, randomHex(12)+"_"+name)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // safeName left no way out of the directory
 	if err != nil {
 		return fail(err)
 	}
+
 	c.files = append(c.files, path)
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -294,6 +316,7 @@ func safeName(name string) string {
 		}
 		name = text.Cut(strings.TrimSuffix(name, ext), 60) + ext
 	}
+
 	if strings.Trim(name, "._-") == "" {
 		return "file"
 	}
@@ -308,6 +331,7 @@ func (a *API) readForm(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return badRequest("", "The form is not valid.")
 	}
+
 	fields := map[string]string{}
 	var files []bus.Media
 	for {
@@ -318,14 +342,17 @@ func (a *API) readForm(w http.ResponseWriter, r *http.Request, c *call) error {
 		if err != nil {
 			return bodyFault(err)
 		}
+
 		file, err := a.o.Media.formPart(c, p, fields)
 		if err != nil {
 			return err
 		}
+
 		if file != nil {
 			files = append(files, *file)
 		}
 	}
+
 	session, err := a.session(r, fields["session_id"])
 	if err != nil {
 		return err
@@ -333,6 +360,7 @@ func (a *API) readForm(w http.ResponseWriter, r *http.Request, c *call) error {
 	if c.model, err = a.model(fields["model"]); err != nil {
 		return err
 	}
+
 	c.stream = fields["stream"] == "true"
 	c.in.Media = files
 	msgs := []message{{role: bus.RoleUser, text: fields["message"]}}

@@ -181,6 +181,7 @@ func (e *messagesEncoder) end(got answer) {
 	if got.text == "" {
 		e.openBlock(blockText) // clients expect that there is one
 	}
+
 	e.closeBlock()
 	last := map[string]any{
 		"delta": map[string]any{"stop_reason": stopReason(got.finish), "stop_sequence": nil},
@@ -189,6 +190,7 @@ func (e *messagesEncoder) end(got answer) {
 	if d := got.details(e.call); d != nil {
 		last["nanobot"] = d
 	}
+
 	e.send("message_delta", last)
 	e.send("message_stop", map[string]any{})
 }

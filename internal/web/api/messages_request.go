@@ -84,6 +84,7 @@ func (m messagesEntry) plain(i int) ([]message, error) {
 			if b.IsError {
 				result.text = "[the tool failed]"
 			}
+
 			inner, err := readBlocks(b.Content)
 			if err != nil {
 				return nil, err
@@ -92,6 +93,7 @@ func (m messagesEntry) plain(i int) ([]message, error) {
 				return nil, err
 			}
 			out = append(out, result)
+
 		default:
 			more, err := b.parts()
 			if err != nil {
@@ -100,6 +102,7 @@ func (m messagesEntry) plain(i int) ([]message, error) {
 			said.parts = append(said.parts, more...)
 		}
 	}
+
 	if len(said.parts) > 0 {
 		out = append(out, said)
 	}
@@ -197,6 +200,7 @@ func (b block) picture() (parts, error) {
 	default:
 		return nil, badRequest("source", "Send pictures as base64 or as an http(s) address; other sources are not supported.")
 	}
+
 	return parts{p}, nil
 }
 
@@ -218,16 +222,20 @@ func (b block) document() (parts, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, piece := range inner {
 			if piece.Type == "document" {
 				return nil, badRequest("source", "A document cannot contain documents.")
 			}
 		}
+
 		more, err := inner.parts()
 		return append(out, more...), err
+
 	default:
 		return nil, badRequest("source", "Send documents as base64, text or content; other sources are not supported.")
 	}
+
 	return append(out, p), nil
 }
 
@@ -256,6 +264,7 @@ func (a *API) readMessages(w http.ResponseWriter, r *http.Request) (*call, error
 	if len(req.Messages) == 0 {
 		return c, badRequest("messages", "There are no messages.")
 	}
+
 	session, err := a.session(r, req.SessionID)
 	if err != nil {
 		return c, err
@@ -263,6 +272,7 @@ func (a *API) readMessages(w http.ResponseWriter, r *http.Request) (*call, error
 	if c.model, err = a.model(req.Model); err != nil {
 		return c, err
 	}
+
 	c.stream = req.Stream
 	c.events = c.events || req.Nanobot.Events
 	c.thinking = req.Thinking.shown()
@@ -276,6 +286,7 @@ func (a *API) readMessages(w http.ResponseWriter, r *http.Request) (*call, error
 		}
 		msgs = append(msgs, message{role: bus.RoleSystem, parts: system})
 	}
+
 	for i, m := range req.Messages {
 		more, err := m.plain(i)
 		if err != nil {
@@ -283,5 +294,6 @@ func (a *API) readMessages(w http.ResponseWriter, r *http.Request) (*call, error
 		}
 		msgs = append(msgs, more...)
 	}
+
 	return c, a.fill(r.Context(), c, session, msgs)
 }

@@ -56,6 +56,7 @@ func (n *Nonces) claim(ctx context.Context, nonce string, until, now time.Time) 
 	if err != nil {
 		return false, err
 	}
+
 	defer func() { err = errors.Join(err, log.Close()) }()
 	for {
 		size, err := n.catchUp(ctx, log)
@@ -65,11 +66,13 @@ func (n *Nonces) claim(ctx context.Context, nonce string, until, now time.Time) 
 		if end, ok := n.known[name]; ok && end > now.Unix() {
 			return false, nil
 		}
+
 		if len(n.known) >= keptNonces {
 			err = log.Replace(ctx, size, n.compacted(now))
 		} else if err = log.Append(ctx, size, line(name, until.Unix()), true); err == nil {
 			return true, nil
 		}
+
 		if err != nil && !errors.Is(err, store.ErrMoved) { // else another process was faster
 			return false, fmt.Errorf("remember a signed request: %w", err)
 		}
@@ -84,11 +87,13 @@ func (n *Nonces) catchUp(ctx context.Context, log store.Log) (int64, error) {
 	if err != nil || change == store.Same {
 		return info.Size, err
 	}
+
 	from := n.read.At
 	if change == store.Another {
 		clear(n.known)
 		from = 0
 	}
+
 	for line, err := range store.Lines(log, from, info.Size) {
 		if err != nil {
 			n.read = store.Cursor{} // then all of it is read again
@@ -99,6 +104,7 @@ func (n *Nonces) catchUp(ctx context.Context, log store.Log) (int64, error) {
 			n.known[name] = max(n.known[name], end)
 		}
 	}
+
 	return info.Size, n.read.Reached(log, info)
 }
 
@@ -109,6 +115,7 @@ func (n *Nonces) compacted(now time.Time) []byte {
 			delete(n.known, name)
 		}
 	}
+
 	for len(n.known) > keptNonces*3/4 {
 		var first string
 		for name, end := range n.known {
@@ -118,6 +125,7 @@ func (n *Nonces) compacted(now time.Time) []byte {
 		}
 		delete(n.known, first)
 	}
+
 	var out []byte
 	for name, end := range n.known {
 		out = append(out, line(name, end)...)

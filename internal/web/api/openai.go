@@ -121,6 +121,7 @@ func New(o Options) (*API, error) {
 	default:
 		return nil, fmt.Errorf("api history %q is not %s, %s or %s", o.History, historyServer, historyDefault, historyClient)
 	}
+
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = defaultTurns
 	}
@@ -133,9 +134,11 @@ func New(o Options) (*API, error) {
 	if o.MetricsPath == "" {
 		o.MetricsPath = "/metrics"
 	}
+
 	if !strings.HasPrefix(o.MetricsPath, "/") || strings.ContainsAny(o.MetricsPath, "{} ") {
 		return nil, fmt.Errorf("the path of the metrics %q must begin with a slash and have no braces or spaces", o.MetricsPath)
 	}
+
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -166,6 +169,7 @@ func (a *API) Handler() http.Handler {
 	if a.o.Metrics != nil {
 		mux.HandleFunc("GET "+a.o.MetricsPath, a.metrics)
 	}
+
 	if a.o.Ask != nil {
 		mux.Handle("GET /v1/models", a.guarded(a.listModels))
 		mux.Handle("GET /v1/models/{id...}", a.guarded(a.getModel))
@@ -179,6 +183,7 @@ func (a *API) Handler() http.Handler {
 		}
 		mux.Handle("/v1/", a.guarded(a.unknown))
 	}
+
 	return a.observed(mux)
 }
 
@@ -229,12 +234,14 @@ func (a *API) listModels(w http.ResponseWriter, r *http.Request) error {
 		for _, m := range a.o.Models() {
 			out.Data = append(out.Data, m.messagesObject())
 		}
+
 		if n := len(out.Data); n > 0 {
 			out.First = &out.Data[0].ID
 			out.Last = &out.Data[n-1].ID
 		}
 		return sendJSON(w, http.StatusOK, out)
 	}
+
 	list := []modelObject{}
 	for _, m := range a.o.Models() {
 		list = append(list, m.object())
@@ -264,6 +271,7 @@ func (a *API) model(id string) (Model, error) {
 			return m, nil
 		}
 	}
+
 	if id == "" && len(all) > 0 {
 		return all[0], nil
 	}
@@ -278,6 +286,7 @@ func (a *API) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err := checkSession(id); err != nil {
 		return err
 	}
+
 	found, err := a.o.DeleteSession(r.Context(), sessionPrefix+id)
 	switch {
 	case err != nil:

@@ -18,15 +18,18 @@ func AskReady(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
+
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return err
 	}
+
 	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("the gateway does not answer: %w", httpsafe.WithoutURL(err))
 	}
+
 	defer resp.Body.Close() //nolint:errcheck // only read
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
@@ -35,6 +38,7 @@ func AskReady(ctx context.Context, address string) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil
 	}
+
 	var r Report
 	var wrong []string
 	if json.Unmarshal(data, &r) == nil {
@@ -44,6 +48,7 @@ func AskReady(ctx context.Context, address string) error {
 			}
 		}
 	}
+
 	if len(wrong) == 0 {
 		wrong = []string{resp.Status}
 	}

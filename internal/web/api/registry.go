@@ -56,6 +56,7 @@ func (f *family) of(values []string) *series {
 	if len(values) != len(f.labels) {
 		panic(fmt.Sprintf("metric %s has %d labels, not %d", f.name, len(f.labels), len(values)))
 	}
+
 	var key labelSet
 	copy(key[:], values)
 	f.mu.RLock()
@@ -64,11 +65,14 @@ func (f *family) of(values []string) *series {
 	if s != nil {
 		return s
 	}
+
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	if s = f.series[key]; s != nil {
 		return s
 	}
+
 	if len(f.series) >= maxSeries {
 		for i := range f.labels {
 			key[i] = "other"
@@ -77,13 +81,16 @@ func (f *family) of(values []string) *series {
 			return s
 		}
 	}
+
 	s = &series{}
 	if f.bounds != nil {
 		s.buckets = make([]atomic.Uint64, len(f.bounds)+1)
 	}
+
 	for i, v := range key {
 		key[i] = strings.Clone(v) // not the request it came from
 	}
+
 	f.series[key] = s
 	return s
 }
@@ -166,10 +173,12 @@ func (r *Reading) add(as *family, v float64, pairs []string) {
 		}
 		r.families[f.name] = f
 	}
+
 	var values []string
 	for i := 1; i < len(pairs) && len(values) < len(f.labels); i += 2 {
 		values = append(values, pairs[i])
 	}
+
 	if len(values) == len(f.labels) {
 		f.of(values).bits.Store(math.Float64bits(v))
 	}
@@ -181,10 +190,12 @@ func (r *Registry) WriteTo(w io.Writer) (int64, error) {
 	for _, read := range r.reads {
 		read(reading)
 	}
+
 	all := slices.Clone(r.families)
 	for _, f := range reading.families {
 		all = append(all, f)
 	}
+
 	slices.SortStableFunc(all, func(a, b *family) int { return cmp.Compare(a.name, b.name) })
 	var b bytes.Buffer
 	for _, f := range all {
@@ -199,9 +210,11 @@ func (f *family) write(b *bytes.Buffer) {
 	for k := range f.series {
 		keys = append(keys, &k)
 	}
+
 	f.mu.RUnlock()
 	slices.SortStableFunc(keys, func(x, y *labelSet) int { return slices.Compare(x[:], y[:]) })
 	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", f.name, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.help), f.name, f.kind)
+
 	for _, k := range keys {
 		f.mu.RLock()
 		s := f.series[*k]
@@ -224,6 +237,7 @@ func (f *family) writeBuckets(b *bytes.Buffer, k labelSet, s *series) {
 		total += s.buckets[i].Load()
 		f.line(b, "_bucket", k, bound, float64(total))
 	}
+
 	f.line(b, "_sum", k, "", s.value())
 	f.line(b, "_count", k, "", float64(total))
 }
@@ -240,6 +254,7 @@ func (f *family) line(b *bytes.Buffer, suffix string, k labelSet, bound string, 
 	for i, name := range f.labels {
 		label(name, k[i])
 	}
+
 	if bound != "" {
 		label("le", bound)
 	}

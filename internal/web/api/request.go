@@ -108,12 +108,14 @@ func (a *API) session(r *http.Request, named string) (string, error) {
 	if id == "" {
 		id = named
 	}
+
 	if a.o.History == historyClient {
 		if id != "" {
 			return "", badRequest("session_id", "Conversations are kept by the client here (api.history): send all messages and no session.")
 		}
 		return "", nil
 	}
+
 	if id == "" {
 		return "", nil
 	}
@@ -143,30 +145,36 @@ func (a *API) fill(ctx context.Context, c *call, session string, msgs []message)
 	for last > 0 && (msgs[last-1].role == bus.RoleUser || msgs[last-1].role == bus.RoleSystem) {
 		last--
 	}
+
 	current := msgs[last:]
 	id := session
 	if c.in.Stateless = session == ""; c.in.Stateless {
 		id = randomHex(16)
 	}
+
 	c.in.ID = sessionPrefix + randomHex(24)
 	c.in.SessionKey, c.in.Route = sessionPrefix+id, bus.Route{Channel: channelName, ChatID: id}
 	c.in.SenderID = channelName
 	c.in.OwnTurn = true
 	c.in.At = a.o.Now()
 	c.in.Preset, c.in.WantsStream = c.model.Preset, c.stream
+
 	for _, m := range msgs[:last] {
 		if m.role != bus.RoleSystem && !c.in.Stateless {
 			continue
 		}
+
 		text, media, err := a.o.Media.content(ctx, c, m)
 		if err != nil {
 			return err
 		}
+
 		// Who has the key speaks for the owner, in the words of a user and in
 		// instructions. What a model or a tool is said to have answered is data.
 		clean := m.role == bus.RoleUser || m.role == bus.RoleSystem
 		c.in.History = append(c.in.History, bus.Said{Role: m.role, Text: text, Media: media, Clean: clean})
 	}
+
 	var said []string
 	for _, m := range current {
 		text, media, err := a.o.Media.content(ctx, c, m)
@@ -177,11 +185,13 @@ func (a *API) fill(ctx context.Context, c *call, session string, msgs []message)
 			c.in.History = append(c.in.History, bus.Said{Role: m.role, Text: text, Clean: true})
 			continue
 		}
+
 		if strings.TrimSpace(text) != "" {
 			said = append(said, text)
 		}
 		c.in.Media = append(c.in.Media, media...)
 	}
+
 	c.in.Text = strings.Join(said, "\n\n")
 	switch {
 	case c.in.Text == "" && len(c.in.Media) == 0:
@@ -248,6 +258,7 @@ func (u unsupported) check(choice toolChoice) error {
 	case u.Logprobs:
 		return badRequest("logprobs", "There are no log probabilities here.")
 	}
+
 	for _, m := range u.Modalities {
 		if m != "text" {
 			return badRequest("modalities", "Answers are text.")
@@ -285,11 +296,13 @@ func (m chatMessage) plain(i int) (message, error) {
 		for _, c := range m.ToolCalls {
 			out.text = strings.TrimLeft(out.text+"\n"+called(c.Function.Name, c.Function.Arguments), "\n")
 		}
+
 	case "tool", "function":
 		out.role = bus.RoleTool
 	default:
 		return message{}, badRequest(fmt.Sprintf("messages[%d].role", i), fmt.Sprintf("There is no role %q.", m.Role))
 	}
+
 	return out, nil
 }
 
@@ -300,6 +313,7 @@ func (a *API) readChat(w http.ResponseWriter, r *http.Request) (*call, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "multipart/form-data" {
 		return c, a.readForm(w, r, c)
 	}
+
 	var req chatRequest
 	if err := decode(w, r, &req); err != nil {
 		return c, err
@@ -310,6 +324,7 @@ func (a *API) readChat(w http.ResponseWriter, r *http.Request) (*call, error) {
 	if len(req.Messages) == 0 {
 		return c, badRequest("messages", "There are no messages.")
 	}
+
 	session, err := a.session(r, req.SessionID)
 	if err != nil {
 		return c, err
@@ -317,6 +332,7 @@ func (a *API) readChat(w http.ResponseWriter, r *http.Request) (*call, error) {
 	if c.model, err = a.model(req.Model); err != nil {
 		return c, err
 	}
+
 	c.stream = req.Stream
 	c.usage = req.StreamOptions.IncludeUsage
 	c.in.NoTools = req.ToolChoice.none

@@ -100,6 +100,7 @@ func (a *API) readResponses(w http.ResponseWriter, r *http.Request) (*call, stri
 	if err := req.check(); err != nil {
 		return c, "", err
 	}
+
 	session, err := a.session(r, req.Conversation.ID)
 	if err != nil {
 		return c, "", err
@@ -107,6 +108,7 @@ func (a *API) readResponses(w http.ResponseWriter, r *http.Request) (*call, stri
 	if c.model, err = a.model(req.Model); err != nil {
 		return c, "", err
 	}
+
 	c.stream = req.Stream
 	c.events = c.events || req.Nanobot.Events
 	c.in.NoTools = req.ToolChoice.none
@@ -114,6 +116,7 @@ func (a *API) readResponses(w http.ResponseWriter, r *http.Request) (*call, stri
 	if req.Instructions != "" {
 		msgs = append(msgs, message{role: bus.RoleSystem, text: req.Instructions})
 	}
+
 	for i, it := range req.Input {
 		m, says, err := it.plain(i)
 		if err != nil {
@@ -123,6 +126,7 @@ func (a *API) readResponses(w http.ResponseWriter, r *http.Request) (*call, stri
 			msgs = append(msgs, m)
 		}
 	}
+
 	return c, req.Instructions, a.fill(r.Context(), c, session, msgs)
 }
 
@@ -213,6 +217,7 @@ func (r *response) conclude(c *call, got answer, item outputItem) {
 		item.Status = "incomplete"
 		r.Incomplete = map[string]string{"reason": "content_filter"}
 	}
+
 	item.Content = []outputText{textPart(got.text)}
 	r.Output = []outputItem{item}
 	u := got.turn.Usage
@@ -230,6 +235,7 @@ func (a *API) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	item := outputItem{
 		ID:      "msg_" + randomHex(32),
 		Type:    "message",

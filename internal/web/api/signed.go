@@ -37,6 +37,7 @@ func (a *API) triggers() http.Handler {
 			plain.ServeHTTP(w, r)
 			return
 		}
+
 		select {
 		case reading <- struct{}{}:
 			defer func() { <-reading }()
@@ -44,6 +45,7 @@ func (a *API) triggers() http.Handler {
 			a.refuse(w, r, &fault{status: http.StatusTooManyRequests, code: "too_many_requests", message: "Too many requests are being read; try again in a moment.", after: retryAfter})
 			return
 		}
+
 		if err := a.signedTrigger(w, r); err != nil && !began(w) && !gone(r.Context()) {
 			a.refuse(w, r, err)
 		}
@@ -61,10 +63,12 @@ func (a *API) signedTrigger(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return bodyFault(err)
 	}
+
 	nonce, until, ok := a.signed(r, body)
 	if !ok {
 		return &fault{status: http.StatusUnauthorized, code: "invalid_signature", message: "The signature does not fit the body, or is too old; nanobot trigger secret tells the key."}
 	}
+
 	message := string(bytes.TrimSpace(body))
 	var in struct {
 		Message string `json:"message"`
@@ -73,12 +77,14 @@ func (a *API) signedTrigger(w http.ResponseWriter, r *http.Request) error {
 	if json.Unmarshal(body, &in) == nil && strings.TrimSpace(in.Message) != "" {
 		message = in.Message
 	}
+
 	if message == "" || !utf8.ValidString(message) {
 		return badRequest("message", "The body must be a text that says what happened.")
 	}
 	if a.o.Nonces == nil {
 		return errors.New("signed requests cannot be told from repeated ones: there is no place to remember them")
 	}
+
 	fresh, err := a.o.Nonces.claim(r.Context(), nonce, until, a.o.Now())
 	if err != nil {
 		return err
@@ -97,6 +103,7 @@ func (a *API) signed(r *http.Request, body []byte) (nonce string, until time.Tim
 	if len(key) == 0 {
 		return "", until, false
 	}
+
 	if ours := r.Header.Get(headerSignature); ours != "" {
 		at, mac, _ := strings.Cut(ours, ",")
 		unix, err := strconv.ParseInt(strings.TrimPrefix(strings.TrimSpace(at), "t="), 10, 64)
@@ -107,6 +114,7 @@ func (a *API) signed(r *http.Request, body []byte) (nonce string, until time.Tim
 		nonce = id + " " + stamp + " " + digest([]byte(stamp+"."), body)
 		return nonce, time.Unix(unix, 0).Add(signedLife + time.Second), sameMAC(key, mac, []byte(stamp+"."), body)
 	}
+
 	// The other form has no time in it, so its nonce is kept for much longer.
 	return id + " " + digest(body), now.Add(hubLife), sameMAC(key, r.Header.Get(headerHub), body)
 }

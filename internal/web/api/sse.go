@@ -33,6 +33,7 @@ func (s *stream) send(name string, v any) {
 		s.fail(err)
 		return
 	}
+
 	frame := make([]byte, 0, len(b)+len(name)+24)
 	if name != "" {
 		frame = append(append(append(frame, "event: "...), name...), '\n')
@@ -58,9 +59,11 @@ func (s *stream) broken(err error) {
 func (s *stream) raw(frame []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.err != nil {
 		return
 	}
+
 	if !s.begun {
 		s.begun = true
 		h := s.w.Header()
@@ -68,11 +71,13 @@ func (s *stream) raw(frame []byte) {
 		h.Set("X-Accel-Buffering", "no") // proxies must not collect events
 		s.w.WriteHeader(http.StatusOK)
 	}
+
 	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTime)) // not every connection can
 	if _, err := s.w.Write(frame); err != nil {
 		s.broken(err)
 		return
 	}
+
 	if err := s.rc.Flush(); err != nil {
 		s.broken(err)
 	}

@@ -45,9 +45,11 @@ func (a *API) fire(w http.ResponseWriter, r *http.Request, message string, untru
 		case http.StatusInternalServerError:
 			f.message, f.final = "The message could not be kept; the log of nanobot has the reason under this request id.", false
 		}
+
 		f.message = fmt.Sprintf("%s (trigger %.40q)", strings.TrimSuffix(f.message, "."), id)
 		return f
 	}
+
 	return sendJSON(w, http.StatusAccepted, struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`

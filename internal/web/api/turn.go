@@ -47,6 +47,7 @@ func (r *answer) details(c *call) *details {
 	if !c.in.Stateless {
 		d.Session = c.in.Route.ChatID
 	}
+
 	if d.Session == "" && len(d.Events)+len(d.Tools) == 0 && d.CostUSD == 0 {
 		return nil
 	}
@@ -72,9 +73,11 @@ func (s *speaker) write(text string) {
 	if text == "" {
 		return
 	}
+
 	if s.gap && s.all.Len() > 0 {
 		text = "\n\n" + text
 	}
+
 	s.gap = false
 	s.all.WriteString(text)
 	if s.sink != nil {
@@ -114,6 +117,7 @@ func (a *API) run(ctx context.Context, c *call, out sink) (answer, error) {
 				o.Text = "" // said already, or told as an error
 			}
 			said.paragraph(withFiles(o))
+
 		case bus.ToolEvent:
 			r.show(c, out, event{Type: "tool", Tool: o.Tool})
 		case bus.Progress, bus.Reasoning, bus.Notice:
@@ -121,18 +125,22 @@ func (a *API) run(ctx context.Context, c *call, out sink) (answer, error) {
 				out.thought(o.Text)
 			}
 			r.show(c, out, event{Type: string(o.Kind), Text: o.Text})
+
 		case bus.ToolHint, bus.ToolDelta, bus.ToolOutput, bus.Ask, bus.Gone, bus.GoalState, bus.FileEdit, bus.Used: // the events say more; this client cannot answer questions
 		}
 	}
+
 	if cause := context.Cause(ctx); cause != nil && final == nil {
 		return r, cause
 	}
 	if final == nil {
 		return r, errNoAnswer
 	}
+
 	if final.Turn != nil {
 		r.turn = *final.Turn
 	}
+
 	r.text, r.finish = said.all.String(), finishOf(r.turn)
 	if f := turnFault(final.Turn); f != nil {
 		return r, f
@@ -168,6 +176,7 @@ func withFiles(o bus.Outbound) string {
 	if o.Text == "" {
 		lines = nil
 	}
+
 	for _, m := range o.Media {
 		name := m.Name
 		if name == "" {
@@ -175,5 +184,6 @@ func withFiles(o bus.Outbound) string {
 		}
 		lines = append(lines, "[file: "+name+" at "+m.Path+"]")
 	}
+
 	return strings.Join(lines, "\n")
 }

@@ -98,10 +98,12 @@ func (s *Server) load(ctx context.Context) (*document, error) {
 	if s.doc != nil {
 		return s.doc, nil
 	}
+
 	data, version, err := s.o.Store.Doc(ctx, devicesName)
 	if err != nil {
 		return nil, err
 	}
+
 	var d document
 	if version != store.Missing {
 		if err := json.Unmarshal(data, &d); err != nil {
@@ -113,18 +115,21 @@ func (s *Server) load(ctx context.Context) (*document, error) {
 			d = document{}
 		}
 	}
+
 	for _, e := range d.Devices {
 		e.gone = make(chan struct{})
 		if e.Opened == "" {
 			e.Opened = openedFrom(e.Address)
 		}
 	}
+
 	if d.Gateway == "" {
 		d.Gateway = hex.EncodeToString(random(4))
 		if err := s.save(ctx, &d); err != nil {
 			return nil, err
 		}
 	}
+
 	s.doc = &d
 	return s.doc, nil
 }
@@ -154,10 +159,12 @@ func (s *Server) Gateway(ctx context.Context) (string, error) {
 func (s *Server) Devices(ctx context.Context) ([]Device, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	d, err := s.load(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	now := s.o.Now()
 	var out []Device
 	for _, e := range d.Devices {
@@ -165,6 +172,7 @@ func (s *Server) Devices(ctx context.Context) ([]Device, error) {
 			out = append(out, e.Device)
 		}
 	}
+
 	slices.SortStableFunc(out, func(a, b Device) int { return b.Seen.Compare(a.Seen) })
 	return out, nil
 }
@@ -176,6 +184,7 @@ func (s *Server) add(r *http.Request) (*entry, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+
 	now := s.o.Now()
 	secret := base64.RawURLEncoding.EncodeToString(random(32))
 	e := &entry{
@@ -191,16 +200,19 @@ func (s *Server) add(r *http.Request) (*entry, string, error) {
 		Opened: s.openerOf(r),
 		gone:   make(chan struct{}),
 	}
+
 	keep, drop := d.split(func(old *entry) bool { return now.Before(old.Expires) })
 	for len(keep) >= maxDevices { // the one that was used least recently gives way
 		i := oldest(keep)
 		drop = append(drop, keep[i])
 		keep = slices.Delete(keep, i, i+1)
 	}
+
 	next := &document{Gateway: d.Gateway, Devices: append(keep, e)}
 	if err := s.save(ctx, next); err != nil {
 		return nil, "", err
 	}
+
 	s.doc = next
 	for _, old := range drop {
 		close(old.gone)
@@ -247,18 +259,22 @@ func (s *Server) revoke(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+
 	keep, drop := d.split(func(e *entry) bool { return e.ID != id })
 	if len(drop) == 0 {
 		return fmt.Errorf("%w: %s", ErrUnknown, text.Label(id, nameLength))
 	}
+
 	next := &document{Gateway: d.Gateway, Devices: keep}
 	if err := s.save(ctx, next); err != nil {
 		return err
 	}
+
 	s.doc = next
 	for _, e := range drop {
 		close(e.gone)
 	}
+
 	s.changed()
 	return nil
 }
@@ -284,14 +300,17 @@ type Session struct {
 func (s *Server) Check(w http.ResponseWriter, r *http.Request) (Session, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	d, err := s.load(r.Context())
 	if err != nil {
 		return Session{}, false, err
 	}
+
 	c, err := r.Cookie(cookieName(d.Gateway))
 	if err != nil {
 		return Session{}, false, nil
 	}
+
 	e, now := d.find(c.Value), s.o.Now()
 	if e == nil || !now.Before(e.Expires) {
 		return Session{}, false, nil
@@ -300,6 +319,7 @@ func (s *Server) Check(w http.ResponseWriter, r *http.Request) (Session, bool, e
 		s.warnStolen(r, e, from)
 		return Session{}, false, nil
 	}
+
 	if now.Sub(e.Seen) >= touchEvery {
 		e.Seen, e.Address = now, s.o.Site().peer(r)
 		e.Expires = now.Add(s.o.Site().Session)
@@ -310,6 +330,7 @@ func (s *Server) Check(w http.ResponseWriter, r *http.Request) (Session, bool, e
 			http.SetCookie(w, s.cookie(r, d.Gateway, c.Value, s.o.Site().Session))
 		}
 	}
+
 	return Session{Device: e.Device, Gone: e.gone}, true, nil
 }
 

@@ -35,11 +35,13 @@ func (c *codes) make(secret string, now time.Time) {
 	if *c == nil {
 		*c = codes{}
 	}
+
 	for h, k := range *c {
 		if now.After(k.ends.Add(spentMemory)) || k.device == "" && now.After(k.ends) {
 			delete(*c, h)
 		}
 	}
+
 	for len(*c) >= maxCodes {
 		var first string
 		for h, k := range *c {
@@ -49,6 +51,7 @@ func (c *codes) make(secret string, now time.Time) {
 		}
 		delete(*c, first)
 	}
+
 	(*c)[hash(secret)] = &code{ends: now.Add(LinkLife)}
 }
 
@@ -65,10 +68,12 @@ func (s *Server) Link() string {
 func (s *Server) Code() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	secret := make([]byte, typedLength)
 	for i := range secret {
 		secret[i] = typedLetters[below(len(typedLetters))]
 	}
+
 	s.typed = nil
 	s.wrong = failures{}
 	s.typed.make(string(secret), s.o.Now())
@@ -94,6 +99,7 @@ func (f *failures) slow(address string, now time.Time) bool {
 			late = append(late, t)
 		}
 	}
+
 	if f.each != nil {
 		if len(late) == 0 {
 			delete(f.each, address)
@@ -101,6 +107,7 @@ func (f *failures) slow(address string, now time.Time) bool {
 			f.each[address] = late
 		}
 	}
+
 	return len(late) >= wrongEach
 }
 

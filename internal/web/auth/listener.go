@@ -29,6 +29,7 @@ func ListenerToken(ctx context.Context, file string, state store.Store) (token h
 			return b, nil
 		})
 	}
+
 	if err != nil {
 		return httpsafe.Secret{}, "", fmt.Errorf("read the token: %w", err)
 	}

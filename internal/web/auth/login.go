@@ -65,6 +65,7 @@ func (s *Server) Login(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+
 	var (
 		out    answer
 		secret string
@@ -81,6 +82,7 @@ func (s *Server) Login(w http.ResponseWriter, r *http.Request) {
 	default:
 		no = &refusal{http.StatusBadRequest, "invalid", "send code, device or poll"}
 	}
+
 	switch {
 	case err != nil:
 		s.o.Log.ErrorContext(r.Context(), "sign a device in", "err", err)
@@ -90,6 +92,7 @@ func (s *Server) Login(w http.ResponseWriter, r *http.Request) {
 		Refuse(w, no.status, no.code, no.message)
 		return
 	}
+
 	if secret != "" {
 		id, err := s.Gateway(r.Context())
 		if err != nil {
@@ -98,6 +101,7 @@ func (s *Server) Login(w http.ResponseWriter, r *http.Request) {
 		}
 		http.SetCookie(w, s.cookie(r, id, secret, s.o.Site().Session))
 	}
+
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -111,6 +115,7 @@ func readAsk(w http.ResponseWriter, r *http.Request) (in ask, ok bool) {
 		Refuse(w, http.StatusUnsupportedMediaType, "invalid", "send JSON")
 		return in, false
 	}
+
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(loginTime)) // not every connection can
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogin))
@@ -118,6 +123,7 @@ func readAsk(w http.ResponseWriter, r *http.Request) (in ask, ok bool) {
 	if err == nil {
 		err = json.Unmarshal(body, &in)
 	}
+
 	if err != nil {
 		Refuse(w, http.StatusBadRequest, "invalid", "the request is not as expected")
 		return in, false
@@ -131,12 +137,14 @@ func (s *Server) Logout(w http.ResponseWriter, r *http.Request) {
 	if err == nil && ok {
 		err = s.Revoke(r.Context(), session.ID)
 	}
+
 	id, idErr := s.Gateway(r.Context())
 	if err != nil || idErr != nil {
 		s.o.Log.ErrorContext(r.Context(), "sign a device out", "err", err)
 		Refuse(w, http.StatusInternalServerError, "internal", "the device could not be signed out; see the log")
 		return
 	}
+
 	http.SetCookie(w, s.cookie(r, id, "", -time.Second))
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -145,22 +153,26 @@ func (s *Server) Logout(w http.ResponseWriter, r *http.Request) {
 func (s *Server) byCode(r *http.Request, given string) (answer, string, *refusal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	site, now := s.o.Site(), s.o.Now()
 	address := site.peer(r)
 	link := s.links[hash(given)] // it cannot be guessed, so wrong codes of others do not delay it
 	if link == nil && s.wrong.slow(address, now) {
 		return answer{}, "", &refusal{http.StatusTooManyRequests, "slow_down", "too many wrong codes; wait a minute"}, nil
 	}
+
 	c := link
 	if c == nil {
 		c = s.typed[hash(strings.ToUpper(strings.NewReplacer("-", "", " ", "").Replace(given)))]
 	}
+
 	switch {
 	case c == nil:
 		if s.wrong.add(address, now) {
 			s.typed, s.wrong = nil, failures{}
 		}
 		return answer{}, "", &refusal{http.StatusUnauthorized, "wrong_code", "this code is wrong, or too many wrong ones were tried; get another with: nanobot web"}, nil
+
 	case c.device != "":
 		out, no, err := s.reused(r, c)
 		return out, "", no, err
@@ -169,10 +181,12 @@ func (s *Server) byCode(r *http.Request, given string) (answer, string, *refusal
 	case link != nil && s.openerOf(r).isForeign():
 		return answer{}, "", &refusal{http.StatusForbidden, "other_user", "this link can be used on this machine only by the user of the gateway; behind a proxy use: nanobot web --code"}, nil
 	}
+
 	e, secret, err := s.admit(r)
 	if err != nil {
 		return answer{}, "", nil, err
 	}
+
 	c.device = e.ID
 	return answer{State: "in"}, secret, nil, nil
 }
@@ -185,11 +199,13 @@ func (s *Server) reused(r *http.Request, c *code) (answer, *refusal, error) {
 	if err != nil {
 		return answer{}, nil, err
 	}
+
 	if k, err := r.Cookie(cookieName(d.Gateway)); err == nil {
 		if e := d.find(k.Value); e != nil && e.ID == c.device && s.openerOf(r).mayUse(e.Opened) {
 			return answer{State: "in"}, nil, nil
 		}
 	}
+
 	for _, e := range d.Devices {
 		if e.ID != c.device {
 			continue
@@ -200,6 +216,7 @@ func (s *Server) reused(r *http.Request, c *code) (answer, *refusal, error) {
 		s.notify(r.Context(), phrase.Later("A sign-in link of the web page was used twice, the second time from %s. The device that it signed in (%s, %s) is signed out. If that was not you, another person or program has seen the link.",
 			s.o.Site().peer(r), e.Name, e.Address))
 	}
+
 	return answer{}, &refusal{http.StatusUnauthorized, "code_used", "this link or code was used before; get another with: nanobot web"}, nil
 }
 

@@ -26,6 +26,7 @@ func (s *Server) openerOf(r *http.Request) opener {
 	if s.o.Site().proxied(r) {
 		return openedRemote
 	}
+
 	switch p := s.o.Peer(r); p.Kind {
 	case httpsafe.PeerOwn:
 		return openedOwn
@@ -34,6 +35,7 @@ func (s *Server) openerOf(r *http.Request) opener {
 	case httpsafe.PeerUnproven:
 		return openedUnproven
 	}
+
 	return openedRemote
 }
 

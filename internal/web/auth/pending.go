@@ -53,18 +53,22 @@ func (s *Server) Waiting() []Pending {
 func (s *Server) begin(r *http.Request) (answer, *refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	site, now := s.o.Site(), s.o.Now()
 	s.pending = slices.DeleteFunc(s.pending, func(p *request) bool { return !now.Before(p.Expires) })
 	address, same := site.peer(r), 0
 	opened := s.openerOf(r)
+
 	for _, p := range s.pending {
 		if p.Address == address {
 			same++
 		}
 	}
+
 	if same >= pendingEach || len(s.pending) >= maxPending {
 		return answer{}, &refusal{http.StatusTooManyRequests, "too_many", "too many devices wait for consent; approve or deny them, or wait ten minutes"}
 	}
+
 	secret := base64.RawURLEncoding.EncodeToString(random(32))
 	p := &request{
 		Pending: Pending{
@@ -74,6 +78,7 @@ func (s *Server) begin(r *http.Request) (answer, *refusal) {
 		hash:   hash(secret),
 		opened: opened,
 	}
+
 	s.pending = append(s.pending, p)
 	s.changed()
 	return answer{State: "pending", Digits: p.Digits, Poll: secret, Expires: int(askLife / time.Second)}, nil
@@ -100,6 +105,7 @@ func (s *Server) Decide(digits string, allow bool) error {
 			return nil
 		}
 	}
+
 	return fmt.Errorf("%w that shows %s", ErrUnknown, text.Label(digits, 6))
 }
 
@@ -107,11 +113,13 @@ func (s *Server) Decide(digits string, allow bool) error {
 func (s *Server) poll(r *http.Request, secret string) (answer, string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	h := hash(secret)
 	i := slices.IndexFunc(s.pending, func(p *request) bool { return p.hash == h })
 	if i < 0 || !s.o.Now().Before(s.pending[i].Expires) {
 		return answer{State: "expired"}, "", nil
 	}
+
 	p := s.pending[i]
 	switch {
 	case !s.openerOf(r).mayUse(p.opened): // what was shown to the owner is not who asks now
@@ -121,15 +129,18 @@ func (s *Server) poll(r *http.Request, secret string) (answer, string, error) {
 	case !p.allowed:
 		return answer{State: "pending"}, "", nil
 	}
+
 	if p.device != "" { // its browser did not see the answer
 		if err := s.revoke(r.Context(), p.device); err != nil && !errors.Is(err, ErrUnknown) {
 			return answer{}, "", err
 		}
 	}
+
 	e, cookie, err := s.admit(r)
 	if err != nil {
 		return answer{}, "", err
 	}
+
 	p.device = e.ID
 	return answer{State: "in"}, cookie, nil
 }

@@ -142,6 +142,7 @@ func (s Site) peer(r *http.Request) string {
 			return addr.Unmap().String()
 		}
 	}
+
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return ""

@@ -48,6 +48,7 @@ func (t *Tokens) Issue(now time.Time, ttl time.Duration, proven bool) (string, b
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	if len(t.issued) >= maxTokens {
 		for k, g := range t.issued {
 			if !now.Before(g.end) {
@@ -58,6 +59,7 @@ func (t *Tokens) Issue(now time.Time, ttl time.Duration, proven bool) (string, b
 			return "", false
 		}
 	}
+
 	t.issued[sha256.Sum256([]byte(token))] = grant{end: now.Add(ttl), proven: proven}
 	return token, true
 }
@@ -78,9 +80,11 @@ func (t *Tokens) find(token string, now time.Time, spend bool) (proven, ok bool)
 	if !strings.HasPrefix(token, t.prefix) {
 		return false, false
 	}
+
 	key := sha256.Sum256([]byte(token))
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	g, ok := t.issued[key]
 	over := !now.Before(g.end)
 	if spend || over {

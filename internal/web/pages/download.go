@@ -61,6 +61,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 		auth.Refuse(w, http.StatusMethodNotAllowed, "method", "use GET")
 		return
 	}
+
 	if p := s.o.Site().Follow(r); p != auth.Fine {
 		auth.RefusePage(w, p)
 		return
@@ -68,11 +69,13 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.session(w, r); !ok {
 		return
 	}
+
 	read, ok := s.promises.claim(path.Base(r.URL.Path), s.o.Now())
 	if !ok {
 		auth.Refuse(w, http.StatusNotFound, "not_found", "this address was used or is too old; start the download again")
 		return
 	}
+
 	w.Header().Set("Content-Disposition", "attachment") // also what no file was made of
 	s.answer(w, r, read)
 }

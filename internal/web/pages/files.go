@@ -58,15 +58,18 @@ func load(from fs.FS) *bundle {
 		if err != nil || d.IsDir() || name == "manifest.json" {
 			return err
 		}
+
 		data, err := fs.ReadFile(from, name)
 		if err != nil {
 			return err
 		}
+
 		_, _ = sum.Write([]byte(name + "\x00" + strconv.Itoa(len(data)) + "\x00"))
 		_, _ = sum.Write(data)
 		b.files[strings.TrimSuffix(name, ".gz")] = stored(name, data)
 		return nil
 	})
+
 	b.build = hex.EncodeToString(sum.Sum(nil))[:16]
 	for _, name := range []string{documentName, awayName, workerName, manifestName} {
 		if doc := b.files[name]; doc != nil {
@@ -162,6 +165,7 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	s.send(w, r, f)
 }
@@ -171,13 +175,16 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, f *file) {
 		http.NotFound(w, r)
 		return
 	}
+
 	h, body := w.Header(), f.plain
 	h.Set("Content-Type", f.kind)
 	h.Set("Vary", "Accept-Encoding")
+
 	if f.gzip != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		body = f.gzip
 		h.Set("Content-Encoding", "gzip")
 	}
+
 	data := body()
 	h.Set("Content-Length", strconv.Itoa(len(data)))
 	if r.Method == http.MethodGet {
@@ -207,6 +214,7 @@ func (p *packing) Write(data []byte) (int, error) {
 		p.begun = true
 		return p.ResponseWriter.Write(data)
 	}
+
 	p.begun = true
 	h.Set("Content-Encoding", "gzip")
 	h.Set("Vary", "Accept-Encoding")

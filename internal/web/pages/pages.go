@@ -66,6 +66,7 @@ func (s *Server) Match(r *http.Request) (http.Handler, bool) {
 	if path.Clean(at) != strings.TrimSuffix(at, "/") && at != "/" {
 		return nil, false
 	}
+
 	switch upgrade := r.Header.Get("Upgrade") != ""; {
 	case strings.HasSuffix(at, socketPath):
 		return http.HandlerFunc(s.socket), true
@@ -92,6 +93,7 @@ func (s *Server) Match(r *http.Request) (http.Handler, bool) {
 	case path.Base(at) == workerName || path.Base(at) == manifestName:
 		return s.static(s.document(path.Base(at))), true
 	}
+
 	return nil, false
 }
 
@@ -105,10 +107,12 @@ func (s *Server) guarded(method string, h http.HandlerFunc) http.Handler {
 			auth.Refuse(w, http.StatusMethodNotAllowed, "method", "use "+method)
 			return
 		}
+
 		check := s.o.Site().Read
 		if method != http.MethodGet {
 			check = s.o.Site().Change
 		}
+
 		if p := check(r); p != auth.Fine {
 			auth.RefusePage(w, p)
 			return
@@ -125,6 +129,7 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 		auth.Refuse(w, http.StatusInternalServerError, "internal", "the list of devices cannot be read; see the log")
 		return
 	}
+
 	out := map[string]any{
 		"gateway": gateway, "build": s.files().build, "signed_in": in || s.o.Vouched(r),
 		"time": s.o.Now().UTC().Format(time.RFC3339Nano), "encrypted": s.o.Site().Encrypted(r),
@@ -132,6 +137,7 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 	if in {
 		out["device"] = session.Device
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out)
 }
@@ -153,9 +159,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read string) {
 		auth.Refuse(w, http.StatusBadRequest, "invalid", "the address is not as expected")
 		return
 	}
+
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w = &packing{ResponseWriter: w}
 	}
+
 	next := r.Clone(r.Context())
 	next.URL.Path = u.Path
 	next.URL.RawPath = u.RawPath
@@ -168,6 +176,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request) (auth.Session, 
 	if s.o.Vouched(r) {
 		return auth.Session{}, true
 	}
+
 	session, ok, err := s.o.Auth.Check(w, r)
 	switch {
 	case err != nil:
@@ -185,6 +194,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 		auth.RefusePage(w, p)
 		return
 	}
+
 	session, ok := s.session(w, r)
 	if !ok {
 		return

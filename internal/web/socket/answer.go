@@ -50,20 +50,24 @@ func (r *receiver) answer(ctx context.Context, e *envelope) {
 		r.problem("invalid option", "", e)
 		return
 	}
+
 	if _, ok := r.c.hub.attach(r.socket, e.ChatID, 0, false); !ok {
 		r.denied(e)
 		return
 	}
+
 	route := bus.Route{Channel: r.c.d.Name, ChatID: e.ChatID}
 	pass, ok := r.c.d.Gate.Admit(ctx, access.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true, Language: e.Language})
 	if !ok {
 		r.problem("access_denied", "", e)
 		return
 	}
+
 	in := pass.Inbound(e.ChatID+"/answer."+rand.Text(), "")
 	r.sign(&in)
 	in.Answer = &bus.Answer{QuestionID: e.QuestionID, Option: e.Option, Remark: e.Remark}
 	in.Untrusted = false // of a client that proved who it is
+
 	switch err := r.life.submit(ctx, in); {
 	case err == nil, ctx.Err() != nil:
 	case errors.Is(err, bus.ErrTooLarge):

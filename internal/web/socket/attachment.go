@@ -43,6 +43,7 @@ func kindOf(mediaType string) string {
 		"text/plain", "text/markdown", "text/x-markdown", "text/csv", "text/html", "text/xml", "text/yaml", "text/x-yaml", "text/toml", "text/x-toml":
 		return "document"
 	}
+
 	if strings.HasPrefix(mediaType, "application/vnd.openxmlformats-officedocument.") || strings.HasPrefix(mediaType, "application/vnd.oasis.opendocument.") {
 		return "document"
 	}
@@ -54,10 +55,12 @@ func parseAttachments(raw json.RawMessage) (files []attachment, reason string) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, ""
 	}
+
 	in := json.NewDecoder(bytes.NewReader(raw))
 	if begin, err := in.Token(); err != nil || begin != json.Delim('[') {
 		return nil, "malformed"
 	}
+
 	for in.More() && len(files) <= maxFiles { // a frame has room for millions
 		var item struct {
 			DataURL string `json:"data_url"`
@@ -71,13 +74,16 @@ func parseAttachments(raw json.RawMessage) (files []attachment, reason string) {
 			files = append(files, attachment{upload: item.Upload})
 			continue
 		}
+
 		f, reason := parseDataURL(item.DataURL)
 		if reason != "" {
 			return nil, reason
 		}
+
 		f.name = text.CutBytes(item.Name, 256)
 		files = append(files, f)
 	}
+
 	if slices.ContainsFunc(files, func(f attachment) bool { return f.upload != "" }) {
 		return files, "" // nothing is known about them yet
 	}
@@ -97,11 +103,13 @@ func overLimit(files []attachment) string {
 			videos++
 			limit = maxVideoBytes
 		}
+
 		if f.size > limit {
 			return "size"
 		}
 		total += f.size
 	}
+
 	switch {
 	case videos > maxVideos:
 		return "too_many_videos"
@@ -110,6 +118,7 @@ func overLimit(files []attachment) string {
 	case total > maxTotalBytes:
 		return "total_size"
 	}
+
 	return ""
 }
 
@@ -130,10 +139,12 @@ func parseDataURL(url string) (attachment, string) {
 	if !ok || !comma || !b64 {
 		return attachment{}, "malformed"
 	}
+
 	t, _, err := mime.ParseMediaType(head)
 	if err != nil {
 		return attachment{}, "malformed"
 	}
+
 	pad := len(data) - len(strings.TrimRight(data, "="))
 	return attachment{mime: t, data: data, size: int64(len(data)/4*3 - pad)}, ""
 }
@@ -143,6 +154,7 @@ func (r *receiver) store(ctx context.Context, files []attachment) (out []bus.Med
 	if reason := r.c.uploads.described(files, r.device); reason != "" {
 		return nil, reason
 	}
+
 	for _, f := range files {
 		var m bus.Media
 		var reason string
@@ -151,12 +163,14 @@ func (r *receiver) store(ctx context.Context, files []attachment) (out []bus.Med
 		} else {
 			m, reason = r.c.storeOne(ctx, f)
 		}
+
 		if reason != "" {
 			r.c.uploads.refund(files, out, r.device, uploadDir(r.c.d))
 			return nil, reason
 		}
 		out = append(out, m)
 	}
+
 	return out, ""
 }
 
@@ -164,10 +178,12 @@ func (c *Channel) storeOne(ctx context.Context, f attachment) (bus.Media, string
 	if c.d.Media == nil {
 		return bus.Media{}, "size"
 	}
+
 	name := f.name
 	if name == "" {
 		name = "file" + extension(f.mime)
 	}
+
 	m, err := c.d.Media.Save(ctx, name, base64.NewDecoder(base64.StdEncoding, strings.NewReader(f.data)))
 	var corrupt base64.CorruptInputError
 	switch {
@@ -179,6 +195,7 @@ func (c *Channel) storeOne(ctx context.Context, f attachment) (bus.Media, string
 		c.d.Log.WarnContext(ctx, "cannot save a file", "channel", c.d.Name, "err", err)
 		return bus.Media{}, "decode"
 	}
+
 	declared, ok := media.Declared(m, f.mime)
 	if !ok {
 		discard([]bus.Media{m})
@@ -200,5 +217,6 @@ func extension(mediaType string) string {
 	case "quicktime":
 		return ".mov"
 	}
+
 	return ""
 }

@@ -31,6 +31,7 @@ func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 	if !wantsBody(w, r) {
 		return
 	}
+
 	secret := c.set.TokenIssueSecret
 	switch {
 	case !secret.IsZero():
@@ -46,11 +47,13 @@ func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "set tokenIssueSecret to issue tokens to other machines")
 		return
 	}
+
 	token, ok := c.issued.Issue(c.d.Now(), c.set.tokenTTL(), !secret.IsZero())
 	if !ok {
 		refuse(w, http.StatusTooManyRequests, "too many tokens are waiting to be used")
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "expires_in": c.set.TokenTTLS})
 }
@@ -95,6 +98,7 @@ func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (who person, ok 
 		}
 		refuse(w, http.StatusUnauthorized, "wrong or missing token")
 	}
+
 	return person{}, false
 }
 
@@ -115,6 +119,7 @@ func (c *Channel) authentic(r *http.Request) (proven, ok bool) {
 	if c.Vouched(r) {
 		return true, true
 	}
+
 	for _, given := range presented(r) {
 		if auth.Same(c.set.Token, given) {
 			return true, true
@@ -123,6 +128,7 @@ func (c *Channel) authentic(r *http.Request) (proven, ok bool) {
 			return proven, true
 		}
 	}
+
 	return false, c.set.Token.IsZero() && !c.set.RequiresToken && c.isLocal(r)
 }
 
@@ -135,6 +141,7 @@ func presented(r *http.Request) []string {
 	if t := auth.Bearer(r); t != "" {
 		out = append(out, t)
 	}
+
 	for _, p := range subprotocols(r) {
 		if t, ok := strings.CutPrefix(p, protocolToken); ok && t != "" {
 			out = append(out, t)
@@ -175,10 +182,12 @@ func (c *Channel) Vouched(r *http.Request) bool {
 	if p == nil || strings.TrimSpace(r.Header.Get(p.AssertionHeader)) == "" {
 		return false
 	}
+
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return false
 	}
+
 	addr := peer.Addr().Unmap().WithZone("")
 	return slices.ContainsFunc(p.peers, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
@@ -207,14 +216,17 @@ func (c *Channel) isLocal(r *http.Request) bool {
 	if c.set.UnixSocketPath != "" {
 		return true
 	}
+
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
 	}
+
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() || host == "" || !httpsafe.LoopbackHost(host) {
 		return false
 	}
+
 	here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && httpsafe.ConnectionPeer(here.AddrPort(), peer).Kind == httpsafe.PeerOwn
 }
@@ -226,10 +238,12 @@ func (c *Channel) originAllowed(r *http.Request) bool {
 	if origin == "" {
 		return true
 	}
+
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {
 		return slices.Contains(c.set.AllowedOrigins, origin) // "null", or an app's own scheme
 	}
+
 	host := strings.ToLower(u.Host)
 	if host == strings.ToLower(r.Host) || c.set.publicHost != "" && host == strings.ToLower(c.set.publicHost) {
 		return true

@@ -52,6 +52,7 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "not running")
 		return
 	}
+
 	secrets := c.secrets()
 	switch {
 	case len(secrets) > 0:
@@ -59,6 +60,7 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 		if given == "" {
 			given = r.Header.Get("X-Nanobot-Auth")
 		}
+
 		if !auth.AnyOf(secrets, given) {
 			refuse(w, http.StatusUnauthorized, "wrong or missing secret")
 			return
@@ -71,16 +73,19 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "set token or tokenIssueSecret, and send it")
 		return
 	}
+
 	b := bootstrap{Path: c.set.Path, URL: c.socketURL(r), Expires: c.set.TokenTTLS, Surface: "gateway"}
 	proven, now := len(secrets) > 0, c.d.Now()
 	var ok bool
 	if b.Token, ok = c.issued.Issue(now, c.set.tokenTTL(), proven); ok && proven && c.o.API != nil {
 		b.APIToken, ok = c.access.Issue(now, c.set.tokenTTL(), true)
 	}
+
 	if !ok {
 		refuse(w, http.StatusTooManyRequests, "too many tokens are waiting to be used")
 		return
 	}
+
 	b.Capabilities = map[string]bool{
 		"desk": b.APIToken != "", "fork_chat": c.o.Fork != nil, "transcribe_audio": c.o.Transcribe != nil || c.d.Transcribe != nil,
 		"workspace_scope": c.o.Scope != nil, "temporary_chats": true, "resume": true,
@@ -91,6 +96,7 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 	if c.o.Model != nil {
 		b.Model = c.o.Model()
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(b) //nolint:gosec // handing out tokens is what it is for
 }

@@ -42,9 +42,11 @@ type cork struct {
 func (c *cork) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if !c.held {
 		return c.Conn.Write(p)
 	}
+
 	c.buf = append(c.buf, p...)
 	if len(c.buf) < corkBytes {
 		return len(p), nil
@@ -78,10 +80,12 @@ func (c *cork) send() error {
 	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
+
 	_, err := c.Conn.Write(c.buf)
 	if c.buf = c.buf[:0]; cap(c.buf) > bufferBytes {
 		c.buf = nil
 	}
+
 	_ = c.SetWriteDeadline(time.Time{}) // a connection that the peer has closed by now has got it all the same
 	return err
 }

@@ -68,6 +68,7 @@ func (c *conversation) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 	if id := out.Route.MessageID; id != "" && id != c.turn && opensTurn(out.Kind) {
 		c.begin(id, h.now()) // its message waited for the turn before it
 	}
+
 	switch out.Kind {
 	case bus.Delta:
 		c.streams(out.Route.MessageID, h)
@@ -79,6 +80,7 @@ func (c *conversation) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 		if out.Text != "" {
 			c.ring.stream(evDelta, out.StreamID, out.Text, allClients)
 		}
+
 		f := newFrame(evStreamEnd, c.id, len(out.StreamID)).text("stream_id", out.StreamID)
 		if out.Resuming {
 			f = f.flag("resuming", true)
@@ -87,6 +89,7 @@ func (c *conversation) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 			f = f.flag("void", true)
 		}
 		c.ring.add(&event{keep: true}, f)
+
 	case bus.ToolEvent:
 		if out.Tool != nil {
 			c.called(out.Tool, out.Text)
@@ -96,6 +99,7 @@ func (c *conversation) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 			f := newFrame(evToolDelta, c.id, len(t.Arguments)+128).text("call_id", t.CallID).text("name", t.Name)
 			c.ring.add(&event{to: modern}, f.number("index", int64(t.Index)).must("arguments", t.Arguments))
 		}
+
 	case bus.ToolOutput:
 		if out.Tool != nil {
 			c.ring.stream(evToolOutput, out.Tool.CallID, out.Text, modern)
@@ -108,6 +112,7 @@ func (c *conversation) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 			c.asked = slices.DeleteFunc(c.asked, func(a asked) bool { return a.id == q.ID })
 			c.ring.add(&event{to: modern}, newFrame(evGone, c.id, len(q.ID)+len(out.Text)+32).must("question_id", q.ID).text("text", out.Text))
 		}
+
 	case bus.GoalState:
 		c.ring.add(&event{to: modern}, goalFrame(c.id, out.Goal))
 	case bus.FileEdit:
@@ -119,6 +124,7 @@ func (c *conversation) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 			c.used = slices.Clone(f)
 			c.ring.add(&event{to: modern}, f)
 		}
+
 	case bus.Ended:
 		if c.turn != "" && c.turn == out.Route.MessageID { // without a reply: it was stopped
 			return c.final(out, m)
@@ -133,6 +139,7 @@ func (c *conversation) show(out bus.Outbound, m *shownFiles, h *hub) *event {
 		}
 		return c.ring.add(&event{id: out.ID, keep: true}, f)
 	}
+
 	return nil
 }
 
@@ -171,6 +178,7 @@ func (c *conversation) final(out bus.Outbound, m *shownFiles) *event {
 	if c.private != nil {
 		c.private.record(bus.RoleAssistant, out.Text, out.Turn != nil && out.Turn.Clean)
 	}
+
 	stream := c.stream
 	c.stream = streaming{}
 	c.ring.over("")
@@ -182,27 +190,33 @@ func (c *conversation) final(out bus.Outbound, m *shownFiles) *event {
 		}
 		c.ring.add(e, c.message(out, m))
 	}
+
 	if e != nil && e.streamed && len(out.Media) > 0 {
 		out.Text = ""
 		e.rest = c.message(out, m).numbered(e.last)
 	}
+
 	if out.Turn == nil {
 		return e
 	}
+
 	turn := out.Route.MessageID
 	if c.stop != "" && turn == c.stop { // the turn it stopped says nothing any more
 		c.stop, turn = "", c.turn
 	}
+
 	if model := cmp.Or(out.Turn.Fallback, out.Turn.Model); model != "" && model != c.model {
 		c.model = model
 		f := newFrame(evModel, c.id, len(model)+64).text("model_name", model).text("model_preset", out.Turn.Preset).
 			number("context_window_tokens", int64(out.Turn.Window)).flag("fallback", out.Turn.Fallback != "")
 		c.ring.add(&event{to: modern}, f.text("turn_id", visible(turn)))
 	}
+
 	f := turnEnd(c.id, turn, out)
 	if c.edited != "" && c.edited == turn {
 		f = f.text("undo_id", out.Turn.ID)
 	}
+
 	end := c.ring.add(&event{to: modern}, f)
 	if e == nil {
 		end.id, end.keep, e = out.ID, true, end
@@ -245,6 +259,7 @@ func (c *conversation) message(out bus.Outbound, m *shownFiles) frame {
 	if out.Turn != nil {
 		f = f.number("latency_ms", out.Turn.DurationMS)
 	}
+
 	if q := out.Question; q != nil {
 		qf := frame(text.AppendJSON([]byte(`{"id":`), q.ID)).text("code", q.Code).list("options", q.Options)
 		if !q.Expires.IsZero() { // an ordinary question stays open until the next message
@@ -253,11 +268,13 @@ func (c *conversation) message(out bus.Outbound, m *shownFiles) frame {
 		if detail, err := json.Marshal(q.Detail); err == nil && q.Detail != nil {
 			qf = qf.raw("detail", detail)
 		}
+
 		f = f.raw("question", qf.end())
 		if len(q.Options) > 0 {
 			f = append(appendList(append(f.key("buttons"), '['), labels(out.Kind, q)), ']')
 		}
 	}
+
 	return f
 }
 
@@ -322,6 +339,7 @@ func goalJSON(g *bus.Goal) []byte {
 	if g == nil {
 		return []byte(`{"active":false}`)
 	}
+
 	b, err := json.Marshal(struct {
 		Active bool `json:"active"`
 		*bus.Goal
@@ -345,6 +363,7 @@ func editList(edits []bus.Edit) []byte {
 		}
 		b = f.text("diff", e.Diff).end()
 	}
+
 	return append(b, ']')
 }
 
@@ -364,15 +383,18 @@ func toolEvents(t *bus.Tool) []byte {
 			f = f.text("arguments", t.Arguments)
 		}
 	}
+
 	if t.Hosted {
 		f = f.flag("hosted", true)
 	}
+
 	switch t.Phase {
 	case "error":
 		f = f.text("error", cmp.Or(t.Result, t.Detail))
 	case "end":
 		f = f.must("result", cmp.Or(t.Result, t.Detail))
 	}
+
 	if t.Untrusted {
 		f = f.flag("untrusted", true)
 	}

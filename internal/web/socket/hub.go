@@ -134,6 +134,7 @@ func (h *hub) unload(c *conversation) {
 		h.idle.Remove(c.idle)
 		c.idle = nil
 	}
+
 	if len(c.sockets) > 0 || c.private != nil {
 		return
 	}
@@ -144,9 +145,11 @@ func (h *hub) unload(c *conversation) {
 	if slices.ContainsFunc(c.asked, func(q asked) bool { return h.now().Before(q.expires) }) {
 		return // until the question is closed
 	}
+
 	c.weight = c.ring.bytes + 512
 	h.bytes += c.weight
 	c.idle = h.idle.PushBack(c)
+
 	for h.idle.Len() > maxChats || h.bytes > maxBytes && h.idle.Len() > 1 {
 		old, _ := h.idle.Remove(h.idle.Front()).(*conversation)
 		h.bytes -= old.weight
@@ -204,6 +207,7 @@ func (h *hub) detach(s *socket, c *conversation) {
 			return
 		}
 	}
+
 	c.ring.trim(c.passed())
 	h.unload(c)
 }
@@ -262,17 +266,21 @@ func (h *hub) attach(s *socket, id string, after int64, resume bool) (attached, 
 func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	if c := h.chats[id]; strings.HasPrefix(id, privatePrefix) && (c == nil || c.private == nil || !c.private.of(s)) {
 		return attached{}, false // over, or not its own
 	}
+
 	c := h.chat(id)
 	if c.sockets[s] == nil && len(s.places) >= maxPlaces {
 		h.unload(c)
 		return attached{}, false
 	}
+
 	if c.private != nil {
 		h.returned(c)
 	}
+
 	start, complete := c.start(), true
 	begin := start
 	if resume {
@@ -286,6 +294,7 @@ func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, b
 			begin = 0 // it says so
 		}
 	}
+
 	p := c.sockets[s]
 	if p == nil {
 		p = &place{seq: start, begin: begin}
@@ -293,6 +302,7 @@ func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, b
 	} else if resume {
 		p.seq, p.begin = start, begin
 	}
+
 	p.floor = c.ring.gone
 	h.unload(c)
 	s.mark(c, p)
@@ -309,13 +319,16 @@ func (h *hub) enter(s *socket, id string, after int64, resume bool) (attached, b
 func (h *hub) forget(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	c := h.chats[id]
 	if c == nil {
 		return
 	}
+
 	for _, e := range c.ring.events {
 		e.arrived() // no client is to get it
 	}
+
 	c.ring.events, c.ring.bytes, c.ring.gone = nil, 0, c.ring.last
 	for _, p := range c.sockets {
 		p.seq = c.ring.last
@@ -358,10 +371,12 @@ func (h *hub) spread(c *conversation) {
 func (h *hub) send(out bus.Outbound, m *shownFiles) *event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	id, durable := out.Route.ChatID, out.Kind.Durable()
 	if h.chats[id] == nil && (strings.HasPrefix(id, privatePrefix) || !durable && out.Kind != bus.Delta) {
 		return nil // a private chat that was given up, or something that no client will miss
 	}
+
 	c := h.chat(id)
 	if durable {
 		if e := c.ring.find(out.ID); e != nil { // sent again
@@ -369,10 +384,12 @@ func (h *hub) send(out bus.Outbound, m *shownFiles) *event {
 			return e
 		}
 	}
+
 	e := c.show(out, m, h)
 	if e != nil {
 		e.await(len(c.sockets) > 0)
 	}
+
 	h.spread(c)
 	return e
 }
@@ -391,11 +408,13 @@ func (h *hub) delivered(ctx context.Context, e *event) error {
 	h.mu.Lock()
 	written := e.written
 	h.mu.Unlock()
+
 	if written != nil {
 		if err := h.awaitWritten(ctx, written); err != nil {
 			return err
 		}
 	}
+
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !e.seen {
@@ -414,6 +433,7 @@ func (h *hub) awaitWritten(ctx context.Context, written <-chan struct{}) error {
 		return ctx.Err()
 	case <-h.ending:
 	}
+
 	t := time.NewTimer(lastWait)
 	defer t.Stop()
 	select {

@@ -77,6 +77,7 @@ func (c *Channel) link(ctx context.Context, files []bus.Media) (*shownFiles, err
 	if c.d.Media == nil {
 		return nil, chat.Permanent(errors.New("files cannot be sent"))
 	}
+
 	m := &shownFiles{}
 	for _, f := range files {
 		rel, err := filepath.Rel(c.d.Media.Dir, f.Path)
@@ -87,18 +88,22 @@ func (c *Channel) link(ctx context.Context, files []bus.Media) (*shownFiles, err
 			}
 			rel = filepath.Base(kept.Path)
 		}
+
 		name := f.Name
 		if name == "" {
 			name = filepath.Base(f.Path)
 		}
+
 		payload := base64.RawURLEncoding.EncodeToString([]byte(rel))
 		sig := c.links.sign(payload)
 		if sig == "" {
 			return nil, chat.ErrNotReady
 		}
+
 		m.urls = append(m.urls, mediaPath+sig+"/"+payload)
 		m.names = append(m.names, name)
 	}
+
 	return m, nil
 }
 
@@ -108,14 +113,17 @@ func (c *Channel) File(path string) (url, mime string, size int64) {
 	if c.d.Media == nil {
 		return "", "", 0
 	}
+
 	rel, err := filepath.Rel(c.d.Media.Dir, path)
 	if err != nil || !filepath.IsLocal(rel) || filepath.Dir(rel) != "." {
 		return "", "", 0
 	}
+
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return "", "", 0
 	}
+
 	payload := base64.RawURLEncoding.EncodeToString([]byte(rel))
 	if sig := c.links.sign(payload); sig != "" {
 		url = mediaPath + sig + "/" + payload
@@ -127,10 +135,12 @@ func (c *Channel) copyIn(ctx context.Context, f bus.Media) (bus.Media, error) {
 	if info, err := os.Stat(f.Path); err != nil || !info.Mode().IsRegular() {
 		return bus.Media{}, chat.Permanent(fmt.Errorf("%s is not a file that can be sent", f.Path))
 	}
+
 	src, err := os.Open(f.Path)
 	if err != nil {
 		return bus.Media{}, chat.Permanent(err)
 	}
+
 	defer func() { _ = src.Close() }()
 	kept, err := c.d.Media.Save(ctx, filepath.Base(f.Path), src)
 	if errors.Is(err, media.ErrTooLarge) {
@@ -148,23 +158,27 @@ func (c *Channel) ServeMedia(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+
 	root, err := os.OpenRoot(c.d.Media.Dir)
 	if err != nil {
 		http.NotFound(w, r)
 		return
 	}
+
 	defer func() { _ = root.Close() }()
 	f, err := root.Open(string(name))
 	if err != nil {
 		http.NotFound(w, r)
 		return
 	}
+
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		http.NotFound(w, r)
 		return
 	}
+
 	h := w.Header()
 	h.Set("Content-Type", contentType(string(name)))
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -51,6 +51,7 @@ func (c *Channel) load() (document, error) {
 			return doc, err
 		}
 	}
+
 	isNew := len(doc.MediaKey) < sha256.Size
 	if isNew {
 		doc.MediaKey = make([]byte, sha256.Size)
@@ -77,11 +78,13 @@ func (c *Channel) reserve(doc *document, more int64) error {
 	c.hub.mu.Lock()
 	doc.Seq = c.hub.numbers.highest + more
 	c.hub.mu.Unlock()
+
 	if c.d.State != nil {
 		if err := c.d.State.Save(doc); err != nil {
 			return err
 		}
 	}
+
 	c.hub.mu.Lock()
 	c.hub.numbers.reserved = doc.Seq
 	c.hub.mu.Unlock()

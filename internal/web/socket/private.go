@@ -40,6 +40,7 @@ func (h *hub) leavePrivate(c *conversation) {
 		delete(h.chats, c.id)
 		return
 	}
+
 	h.away++
 	var end *time.Timer
 	end = time.AfterFunc(awayTime, func() {
@@ -50,6 +51,7 @@ func (h *hub) leavePrivate(c *conversation) {
 			delete(h.chats, c.id)
 		}
 	})
+
 	c.private.away = end
 }
 
@@ -80,15 +82,18 @@ func (p *private) record(role, text string, clean bool) {
 func (h *hub) openPrivate(s *socket, id string) (attached, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	n := 0
 	for c := range s.places {
 		if c.private != nil {
 			n++
 		}
 	}
+
 	if n >= maxPrivate {
 		return attached{}, false
 	}
+
 	c := h.chat(id)
 	c.private = &private{owner: s}
 	p := &place{seq: c.ring.last, begin: c.ring.last}
@@ -100,16 +105,20 @@ func (h *hub) openPrivate(s *socket, id string) (attached, bool) {
 func (h *hub) discardPrivate(s *socket, id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	c := h.chats[id]
 	if c == nil || c.private == nil || !c.private.of(s) {
 		return false
 	}
+
 	for other := range c.sockets {
 		delete(other.places, c)
 	}
+
 	for _, e := range c.ring.events {
 		e.release()
 	}
+
 	h.returned(c)
 	delete(h.chats, id)
 	return true

@@ -117,11 +117,13 @@ func (r *receiver) frame(ctx context.Context, data []byte) {
 		r.problem("invalid utf-8", "", nil)
 		return
 	}
+
 	text := strings.TrimSpace(string(data))
 	if !strings.HasPrefix(text, "{") {
 		r.plain(ctx, text)
 		return
 	}
+
 	var e envelope
 	if err := json.Unmarshal(data, &e); err != nil {
 		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
@@ -129,17 +131,20 @@ func (r *receiver) frame(ctx context.Context, data []byte) {
 			return
 		}
 	}
+
 	if t, ok := e.Type.(string); ok {
 		r.speaksModern()
 		r.typed(ctx, t, &e)
 		return
 	}
+
 	for _, s := range []string{e.Content, e.Text, e.Message} {
 		if s := strings.TrimSpace(s); s != "" {
 			r.plain(ctx, s)
 			return
 		}
 	}
+
 	r.problem("missing content", "", nil)
 }
 
@@ -192,6 +197,7 @@ func (r *receiver) typed(ctx context.Context, kind string, e *envelope) {
 		} else {
 			r.setScope(ctx, e.ChatID, e)
 		}
+
 	default:
 		r.problem("unknown type", text.CutBytes(kind, 64), e)
 	}
@@ -214,6 +220,7 @@ func (r *receiver) open(id string, scope *guard.Scope) {
 		r.denied(nil)
 		return
 	}
+
 	r.reply(newFrame(evAttached, id, 64).number("seq", a.seq))
 	f := newFrame(evUpdated, id, 64)
 	if scope != nil {
@@ -243,6 +250,7 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 		r.problem("missing last_seq", "", e)
 		return
 	}
+
 	after := *cmp.Or(e.LastSeq, new(int64))
 	defer r.hold(e.ChatID)()
 	a, ok := r.c.hub.attach(r.socket, e.ChatID, after, resume)
@@ -250,27 +258,33 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 		r.denied(e)
 		return
 	}
+
 	f := newFrame(evAttached, e.ChatID, 96).number("seq", a.seq)
 	if resume {
 		f = f.flag("resumed", true).flag("complete", a.complete)
 	}
+
 	stand := chatState(ctx, r.c, e.ChatID)
 	if r.c.o.Model != nil {
 		f = f.text("model_name", r.c.o.Model())
 	}
+
 	f = f.text("model_preset", stand.Preset).text("title", stand.Title).text("session", stand.Kept)
 	if stand.Scope != nil {
 		f = f.raw("workspace_scope", mustJSON(stand.Scope))
 	}
+
 	r.reply(f)
 	if stand.Goal != nil {
 		r.reply(goalFrame(e.ChatID, stand.Goal))
 	}
+
 	if r.proven {
 		for _, q := range a.asked {
 			r.reply(q)
 		}
 	}
+
 	if a.turn != "" {
 		r.reply(runningFrame(e.ChatID, a.turn, a.since))
 		if a.used != nil {
@@ -294,11 +308,13 @@ func (e *envelope) words() (text string, about []bus.Quote) {
 	if text == "" || strings.HasPrefix(text, "/") || e.UserShell {
 		return text, nil
 	}
+
 	for _, q := range []bus.Quote{{About: "about", Text: strings.TrimSpace(e.Quoted)}, {About: "conversations", Text: named(e.Mentions)}} {
 		if q.Text != "" {
 			about = append(about, q)
 		}
 	}
+
 	if s := named(e.Servers); s != "" {
 		text = "[use the MCP servers: " + s + "]\n" + text
 	}
@@ -314,6 +330,7 @@ func named(list json.RawMessage) string {
 	if json.Unmarshal(list, &items) != nil {
 		return ""
 	}
+
 	var out []string
 	for _, item := range items[:min(len(items), maxNamed)] {
 		var name string
@@ -322,10 +339,12 @@ func named(list json.RawMessage) string {
 			_ = json.Unmarshal(item, &o) // what is none of these names nothing
 			name = cmp.Or(o.Key, o.Name, o.ID)
 		}
+
 		if name = text.CutBytes(strings.Join(strings.Fields(name), " "), 128); name != "" {
 			out = append(out, name)
 		}
 	}
+
 	return strings.Join(out, ", ")
 }
 
@@ -336,6 +355,7 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 	for _, q := range about {
 		size += len(q.Text)
 	}
+
 	switch {
 	case !validChatID(e.ChatID):
 		r.problem("invalid chat_id", "", e)
@@ -353,6 +373,7 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 		r.problem("message_rejected", "a temporary chat runs no commands", e)
 		return
 	}
+
 	files, reason := parseAttachments(e.Media)
 	switch {
 	case reason != "":
@@ -362,6 +383,7 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 		r.problem("missing content", "", e)
 		return
 	}
+
 	if _, ok := r.c.hub.attach(r.socket, e.ChatID, 0, false); !ok {
 		r.denied(e)
 		return
@@ -387,12 +409,14 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 	if id == "" {
 		id = ownID + rand.Text()
 	}
+
 	route := bus.Route{Channel: r.c.d.Name, ChatID: m.chat, MessageID: id}
 	pass, ok := r.c.d.Gate.Admit(ctx, access.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true, Language: e.Language})
 	if !ok {
 		r.problem("access_denied", "", e)
 		return
 	}
+
 	in := pass.Inbound(m.chat+"/"+id, m.text)
 	r.sign(&in)
 	in.Quoted, in.Untrusted = m.about, !r.proven && !r.local // else the owner's client says what the owner typed
@@ -400,15 +424,18 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 	if known {
 		m.files = nil // no turn will look at them
 	}
+
 	media, reason := r.store(ctx, m.files)
 	if reason != "" {
 		r.problem("attachment_rejected", reason, e)
 		return
 	}
+
 	in.Media, in.WantsStream, in.Shell = media, r.device != "" || r.c.set.streaming(), m.shell // a page needs all of a turn
 	if m.turn != "" {
 		in.Meta = map[string]string{metaTurn: m.turn}
 	}
+
 	state := r.c.hub.reserve(&in, known)
 	if strings.HasPrefix(m.chat, privatePrefix) && !in.Stateless { // another page of the device ended the chat just now
 		r.c.hub.unreserve(in, state)
@@ -416,6 +443,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		r.denied(e)
 		return
 	}
+
 	if err := r.life.submit(ctx, in); err != nil {
 		r.c.hub.unreserve(in, state)
 		r.c.uploads.refund(m.files, media, r.device, uploadDir(r.c.d))
@@ -428,12 +456,15 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 			r.c.d.Log.WarnContext(ctx, "a message was not accepted", "channel", r.c.d.Name, "err", err)
 			r.problem("message_rejected", "not accepted, try again", e)
 		}
+
 		return
 	}
+
 	shown, err := r.c.link(ctx, in.Media)
 	if err != nil {
 		shown = nil // the message is safe; its files are in the thread
 	}
+
 	r.c.hub.accepted(r.socket, in, state, shown)
 	if m.modern {
 		f := newFrame(evAccepted, m.chat, 128).text("turn_id", m.turn).flag("starts_turn", state.starts)
@@ -442,6 +473,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		}
 		r.reply(f)
 	}
+
 	if known && r.c.o.Recall != nil && r.c.d.Settled != nil && r.c.d.Settled(in.ID) {
 		r.recall(ctx, in)
 	}
@@ -483,11 +515,13 @@ func (r *receiver) fork(ctx context.Context, e *envelope) {
 		} else {
 			index = *e.BeforeIndex
 		}
+
 		if err := r.c.o.Fork(ctx, from, to, user, index, text.CutBytes(e.Title, 256)); err != nil {
 			r.c.d.Log.WarnContext(ctx, "cannot fork a chat", "channel", r.c.d.Name, "err", err)
 			r.problem("fork_rejected", "the chat could not be copied", e)
 			return
 		}
+
 		r.open(to.ChatID, nil)
 	}
 }
@@ -515,6 +549,7 @@ func validWord(s string, n int, others string) bool {
 	if s == "" || len(s) > n {
 		return false
 	}
+
 	for i := range len(s) {
 		c := s[i]
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte(others, c) < 0 {

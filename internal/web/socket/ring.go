@@ -57,19 +57,23 @@ func (e *event) after(seq int64, chat string) []byte {
 	if e.frame != nil {
 		return e.frame
 	}
+
 	seq = max(seq, e.first-1)
 	if e.joined != nil && e.joinedAfter == seq && e.joinedLast == e.last {
 		return e.joined
 	}
+
 	from := 0
 	if n := seq - e.first; n >= 0 {
 		from = e.cuts[n]
 	}
+
 	rest := string(e.text[from:])
 	name := "stream_id"
 	if e.kind == evToolOutput {
 		name = "call_id"
 	}
+
 	e.joined = newFrame(e.kind, chat, len(rest)+len(e.stream)).must("text", rest).text(name, e.stream).numbered(e.last)
 	e.joinedAfter, e.joinedLast = seq, e.last
 	return e.joined
@@ -113,6 +117,7 @@ func (r *ring) stream(kind, stream, text string, to audience) {
 			return
 		}
 	}
+
 	e := &event{first: r.last, last: r.last, kind: kind, stream: stream, text: []byte(text), cuts: []int{len(text)}, to: to, keep: to == allClients}
 	r.push(e)
 }
@@ -132,6 +137,7 @@ func (r *ring) trim(passed int64) {
 		if fits || !must && e.last > passed {
 			return
 		}
+
 		r.bytes -= e.size()
 		r.gone = max(r.gone, e.last)
 		e.release() // who waits for it tries again
@@ -163,6 +169,7 @@ func (r *ring) next(seq int64) *event {
 	if r.last <= seq {
 		return nil
 	}
+
 	i, _ := slices.BinarySearchFunc(r.events, seq, func(e *event, s int64) int {
 		if e.last <= s {
 			return -1

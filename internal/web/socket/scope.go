@@ -56,6 +56,7 @@ func (r *receiver) scope(ctx context.Context, id string, e *envelope) (got guard
 		}
 		why = err.Error()
 	}
+
 	r.problem("workspace_scope_rejected", why, e)
 	return guard.Scope{}, false
 }

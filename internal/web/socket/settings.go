@@ -62,6 +62,7 @@ func decode(section json.RawMessage) (*settings, error) {
 	if err := chat.Decode(section, s); err != nil {
 		return nil, err
 	}
+
 	s.own = s.Host != "" || s.Port != 0 || s.UnixSocketPath != "" || s.CertFile != "" || s.KeyFile != ""
 	if s.Host == "" {
 		s.Host = "127.0.0.1"
@@ -72,6 +73,7 @@ func decode(section json.RawMessage) (*settings, error) {
 	if s.AllowFrom == nil {
 		s.AllowFrom = []string{"*"}
 	}
+
 	for _, check := range []func() error{s.checkRanges, s.checkPaths, s.checkFiles, s.checkPublic, s.checkOrigins, s.checkProxy, s.checkExposure} {
 		if err := check(); err != nil {
 			return nil, chat.Fatal(err)
@@ -112,14 +114,17 @@ func (s *settings) checkPaths() error {
 		if !strings.HasPrefix(v, "/") || strings.ContainsAny(v, "{}?# ") {
 			return fmt.Errorf("%s: %q must be a path that begins with /", p.name, v)
 		}
+
 		if v = strings.TrimRight(v, "/"); v == "" {
 			v = "/"
 		}
+
 		if reserved(v) {
 			return fmt.Errorf("%s: %q answers something else; choose another", p.name, v)
 		}
 		*p.value = v
 	}
+
 	if s.Path == s.TokenIssuePath {
 		return errors.New("tokenIssuePath: must not be the same as path")
 	}
@@ -150,6 +155,7 @@ func (s *settings) checkPublic() error {
 	if s.PublicURL == "" {
 		return nil
 	}
+
 	u, err := url.Parse(s.PublicURL)
 	switch {
 	case err != nil:
@@ -161,6 +167,7 @@ func (s *settings) checkPublic() error {
 	case strings.TrimRight(u.Path, "/") != strings.TrimRight(s.Path, "/"):
 		return fmt.Errorf("publicWsUrl: its path must be %q as in path", s.Path)
 	}
+
 	s.publicHost = u.Host
 	return nil
 }
@@ -182,19 +189,23 @@ func (s *settings) checkProxy() error {
 	if len(p.PeerCIDRs) == 0 || p.AssertionHeader == "" {
 		return errors.New("trustedProxyAuth: set both trustedPeerCidrs and assertionHeader")
 	}
+
 	for _, c := range p.PeerCIDRs {
 		prefix, err := netip.ParsePrefix(c)
 		if err != nil {
 			return fmt.Errorf("trustedProxyAuth.trustedPeerCidrs: %w", err)
 		}
+
 		if a := prefix.Addr(); a.Is4In6() && prefix.Bits() >= 96 {
 			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-96)
 		}
+
 		if prefix.Bits() == 0 {
 			return fmt.Errorf("trustedProxyAuth.trustedPeerCidrs: %q covers all addresses; write those of the proxy", c)
 		}
 		p.peers = append(p.peers, prefix)
 	}
+
 	h := strings.ToLower(p.AssertionHeader)
 	if slices.Contains([]string{"host", "forwarded", "x-real-ip", "cf-connecting-ip"}, h) || strings.HasPrefix(h, "x-forwarded-") {
 		return fmt.Errorf("trustedProxyAuth.assertionHeader: %q says where a request came from, not who sent it", p.AssertionHeader)
@@ -249,6 +260,7 @@ func (s *settings) wants(k bus.Kind) bool {
 	case bus.Reasoning:
 		v = s.ShowReasoning
 	}
+
 	return v == nil || *v
 }
 

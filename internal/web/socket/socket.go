@@ -120,6 +120,7 @@ func (s *socket) run(ctx context.Context) {
 		defer cancel()
 		s.ping(ctx)
 	})
+
 	if s.gone != nil {
 		wg.Go(func() {
 			select {
@@ -130,6 +131,7 @@ func (s *socket) run(ctx context.Context) {
 			}
 		})
 	}
+
 	defer wg.Wait()
 	defer h.leave(s) // before the wait: senders wait for this
 	defer cancel()
@@ -146,14 +148,17 @@ func (s *socket) read(ctx context.Context, wg *sync.WaitGroup) {
 		if err != nil {
 			return
 		}
+
 		buf.Reset()
 		if _, err := io.Copy(&buf, r); err != nil {
 			return
 		}
+
 		in.contained(ctx, buf.Bytes())
 		if !s.answered(ctx) {
 			return
 		}
+
 		if buf.Cap() > bufferBytes {
 			buf = bytes.Buffer{}
 		}
@@ -170,6 +175,7 @@ func (s *socket) answered(ctx context.Context) bool {
 		if n < replyRoom/2 {
 			return true
 		}
+
 		select {
 		case <-s.eased:
 		case <-ctx.Done():
@@ -194,12 +200,14 @@ func (s *socket) write(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+
 			if len(batch) == 0 {
 				if closing {
 					return nil
 				}
 				break
 			}
+
 			if err := s.writeBatch(lasting, batch); err != nil {
 				return err
 			}
@@ -212,17 +220,21 @@ func (s *socket) collect(batch []outgoing) (_ []outgoing, closing bool, err erro
 	h := s.c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	if s.flooded {
 		return batch, false, errBehind
 	}
+
 	for _, r := range s.replies {
 		batch = append(batch, outgoing{data: r})
 	}
+
 	s.replies = s.replies[:0]
 	select {
 	case s.eased <- struct{}{}:
 	default: // no sender waits, or it was said already
 	}
+
 	batch = s.feed.collect(batch, h.pausing)
 	for len(s.dirty) > 0 && len(batch) < batchFrames {
 		c := s.dirty[0]
@@ -231,15 +243,18 @@ func (s *socket) collect(batch []outgoing) (_ []outgoing, closing bool, err erro
 			s.dirty = s.dirty[1:]
 			continue
 		}
+
 		e := c.ring.next(p.seq)
 		if e == nil || c.id == s.held {
 			p.dirty = false
 			s.dirty = s.dirty[1:]
 			continue
 		}
+
 		if c.ring.gone > max(p.seq, p.floor) {
 			return batch, false, errBehind
 		}
+
 		seq := p.seq
 		p.seq = e.last
 		var o outgoing
@@ -250,6 +265,7 @@ func (s *socket) collect(batch []outgoing) (_ []outgoing, closing bool, err erro
 		default:
 			o.data = e.after(seq, c.id)
 		}
+
 		if e.id != "" && !e.seen {
 			o.event = e
 		}
@@ -257,6 +273,7 @@ func (s *socket) collect(batch []outgoing) (_ []outgoing, closing bool, err erro
 			batch = append(batch, o)
 		}
 	}
+
 	if len(s.dirty) == 0 {
 		s.dirty = nil
 	}
@@ -280,17 +297,21 @@ func (s *socket) writeBatch(ctx context.Context, batch []outgoing) error {
 			return err
 		}
 	}
+
 	if err := s.cork.flush(); err != nil {
 		return err
 	}
+
 	h := s.c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	for _, o := range batch {
 		if o.event != nil {
 			o.event.arrived()
 		}
 	}
+
 	clear(batch)
 	return nil
 }
@@ -332,6 +353,7 @@ func (s *socket) ping(ctx context.Context) {
 			return
 		case <-t.C:
 		}
+
 		pctx, cancel := context.WithTimeout(ctx, span(s.c.set.PingTimeoutS))
 		err := s.conn.Ping(pctx)
 		cancel()

@@ -54,6 +54,7 @@ func (h *hub) publish(topic string, data json.RawMessage) {
 		if !slices.Contains(s.feed.topics, topic) {
 			continue
 		}
+
 		switch {
 		case data == nil:
 			if s.feed.changed == nil {
@@ -62,11 +63,13 @@ func (h *hub) publish(topic string, data json.RawMessage) {
 			s.feed.changed[topic] = true
 			h.later()
 			continue
+
 		case len(s.feed.data) >= topicRoom:
 			s.feed.dropped = true
 		default:
 			s.feed.data = append(s.feed.data, topicData{topic, data})
 		}
+
 		s.poke()
 	}
 }
@@ -76,6 +79,7 @@ func (h *hub) later() {
 	if h.pausing {
 		return
 	}
+
 	h.pausing = true
 	time.AfterFunc(topicPause, func() {
 		h.mu.Lock()
@@ -95,18 +99,22 @@ func (f *feed) collect(batch []outgoing, paused bool) []outgoing {
 		f.dropped, f.data, f.changed = false, nil, nil
 		return append(batch, outgoing{data: newFrame(evResync, "", 0).end()})
 	}
+
 	for _, d := range f.data {
 		f.n++
 		batch = append(batch, outgoing{data: newFrame(evChanged, "", len(d.data)+64).text("topic", d.topic).number("n", f.n).raw("data", d.data).end()})
 	}
+
 	f.data = nil
 	if paused {
 		return batch
 	}
+
 	for _, topic := range slices.Sorted(maps.Keys(f.changed)) {
 		f.n++
 		batch = append(batch, outgoing{data: newFrame(evChanged, "", 64).text("topic", topic).number("n", f.n).end()})
 	}
+
 	f.changed = nil
 	return batch
 }
@@ -123,6 +131,7 @@ func subscribe(r *receiver, e *envelope) {
 		r.problem("invalid topics", "topics must be a list of names", e)
 		return
 	}
+
 	known := web.Topics()
 	want = slices.DeleteFunc(want, func(t string) bool { return !slices.Contains(known, t) }) // a newer client may know more
 	slices.Sort(want)

@@ -35,6 +35,7 @@ func (r *receiver) transcribe(ctx context.Context, e *envelope) {
 		fail("duration")
 		return
 	}
+
 	f, reason := parseDataURL(e.DataURL)
 	switch {
 	case reason != "":
@@ -50,6 +51,7 @@ func (r *receiver) transcribe(ctx context.Context, e *envelope) {
 		fail("invalid_request")
 		return
 	}
+
 	r.wg.Go(func() {
 		text, reason := r.textOf(ctx, f, time.Duration(e.DurationMS*float64(time.Millisecond)))
 		r.done() // before the answer: the next request may follow it
@@ -68,12 +70,14 @@ func (r *receiver) textOf(ctx context.Context, f attachment, length time.Duratio
 	if reason != "" {
 		return "", reason
 	}
+
 	defer discard([]bus.Media{m})
 	if r.c.o.Transcribe != nil {
 		text, reason = r.c.o.Transcribe(ctx, m.Path, length)
 	} else {
 		text = r.c.d.Transcribe(ctx, m.Path)
 	}
+
 	if text == "" && reason == "" {
 		reason = "empty"
 	}

@@ -23,20 +23,25 @@ type reservation struct {
 func (h *hub) reserve(in *bus.Inbound, known bool) (r reservation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	c := h.chat(in.Route.ChatID)
 	id := in.Route.MessageID
 	if c.private != nil {
 		in.Stateless, in.History = true, slices.Clone(c.private.history)
 	}
+
 	if known || slices.Contains(c.accepted, id) {
 		return reservation{active: c.turn, since: c.since, repeated: true}
 	}
+
 	if strings.EqualFold(strings.TrimSpace(in.Text), "/stop") {
 		c.stop = id
 	}
+
 	if c.turn != "" {
 		return reservation{active: c.turn, since: c.since}
 	}
+
 	c.turn, c.since = id, h.now()
 	return reservation{starts: true, since: c.since}
 }
@@ -66,10 +71,12 @@ func (h *hub) accepted(from *socket, in bus.Inbound, r reservation, m *shownFile
 		if c.private != nil {
 			c.private.record(bus.RoleUser, in.Text, !in.Foreign() && len(in.Media) == 0)
 		}
+
 		f := newFrame(evUser, c.id, len(in.Text)+64).must("text", in.Text).text("turn_id", visible(id)).text("client_id", from.client)
 		if m != nil {
 			f = m.append(f)
 		}
+
 		c.ring.add(&event{to: modern, except: from.home}, f)
 		if r.starts && c.turn == id {
 			c.ring.add(&event{to: modern}, runningFrame(c.id, id, c.since))

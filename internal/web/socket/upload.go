@@ -41,18 +41,22 @@ type upload struct {
 func (u *uploads) begin(owner string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+
 	n := u.busy[owner]
 	for _, f := range u.files {
 		if f.owner == owner {
 			n++
 		}
 	}
+
 	if n >= maxUploads {
 		return false
 	}
+
 	if u.busy == nil {
 		u.busy = map[string]int{}
 	}
+
 	u.busy[owner]++
 	return true
 }
@@ -75,9 +79,11 @@ func (u *uploads) save(f *upload) (id string) {
 func (u *uploads) store(id string, f *upload) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+
 	if u.files == nil {
 		u.files = map[string]*upload{}
 	}
+
 	u.files[id] = f
 	f.timer = time.AfterFunc(uploadLife, func() {
 		if got, ok := u.claim(id, f.owner); ok {
@@ -94,6 +100,7 @@ func (u *uploads) refund(files []attachment, stored []bus.Media, owner, dir stri
 		if files[i].upload != "" {
 			back.Path = filepath.Join(dir, filepath.Base(m.Path))
 		}
+
 		if back.Path == m.Path || os.Rename(m.Path, back.Path) != nil {
 			discard([]bus.Media{m})
 			continue
@@ -151,6 +158,7 @@ func (c *Channel) ServeUpload(w http.ResponseWriter, r *http.Request, device str
 	if c.d.Media != nil {
 		limit = min(limit, c.d.Media.Max)
 	}
+
 	switch {
 	case !c.running() || c.d.Media == nil:
 		w.Header().Set("Retry-After", "5")
@@ -169,6 +177,7 @@ func (c *Channel) ServeUpload(w http.ResponseWriter, r *http.Request, device str
 		refuseUpload(w, http.StatusTooManyRequests, "upload_too_many", map[string]any{"limit": maxUploads})
 		return
 	}
+
 	defer c.uploads.release(device)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // a server without deadlines waits longer
 	store := media.Store{Dir: uploadDir(c.d), Max: limit}
@@ -182,12 +191,14 @@ func (c *Channel) ServeUpload(w http.ResponseWriter, r *http.Request, device str
 		refuseUpload(w, http.StatusInternalServerError, "upload_failed", nil)
 		return
 	}
+
 	declared, ok := media.Declared(m, kind)
 	if m.Size == 0 || !ok {
 		discard([]bus.Media{m})
 		refuseUpload(w, http.StatusUnsupportedMediaType, "upload_type", nil)
 		return
 	}
+
 	id := c.uploads.save(&upload{owner: device, media: declared})
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"upload_id": id, "size": m.Size, "type": kind, "expires_in": int(uploadLife / time.Second)})
@@ -209,12 +220,14 @@ func (u *uploads) described(files []attachment, owner string) (reason string) {
 		if f.upload == "" {
 			continue
 		}
+
 		var ok bool
 		if f.mime, f.size, ok = u.stat(f.upload, owner); !ok || owner == "" || used[f.upload] {
 			return "upload_gone"
 		}
 		used[f.upload] = true
 	}
+
 	return overLimit(files)
 }
 
@@ -224,6 +237,7 @@ func (u *uploads) adopt(f attachment, owner, dir string) (bus.Media, string) {
 	if !ok {
 		return bus.Media{}, "upload_gone"
 	}
+
 	m := up.media
 	m.Path = filepath.Join(dir, filepath.Base(up.media.Path))
 	if os.Rename(up.media.Path, m.Path) != nil {

@@ -24,6 +24,7 @@ func watch(r *receiver, e *envelope) {
 		r.problem("invalid key", "attach joins the chats of this channel", e)
 		return
 	}
+
 	id := watchPrefix + e.Key
 	defer r.hold(id)()
 	resume := e.LastSeq != nil
@@ -33,10 +34,12 @@ func watch(r *receiver, e *envelope) {
 		r.denied(e)
 		return
 	}
+
 	f := newFrame(evAttached, id, 128).number("seq", a.seq).text("key", e.Key).flag("read_only", true)
 	if resume {
 		f = f.flag("resumed", true).flag("complete", a.complete)
 	}
+
 	r.reply(f)
 	if a.turn != "" {
 		r.reply(runningFrame(id, a.turn, a.since))
@@ -117,11 +120,13 @@ func setModel(ctx context.Context, r *receiver, e *envelope) {
 		r.problem("unsupported", "set_model", e)
 		return
 	}
+
 	name, err := r.c.o.SetModel(ctx, bus.Route{Channel: r.c.d.Name, ChatID: e.ChatID}, e.Model, e.Preset)
 	if err != nil {
 		r.problem("model_rejected", err.Error(), e)
 		return
 	}
+
 	r.c.hub.announce(r.socket, e.ChatID, func() frame {
 		return newFrame(evUpdated, e.ChatID, 128).text("scope", "model").must("model_name", name).must("model_preset", e.Preset)
 	})

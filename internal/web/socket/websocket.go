@@ -104,11 +104,13 @@ func (o Options) open(d chat.Deps, section json.RawMessage) (chat.Channel, error
 	if err != nil {
 		return nil, err
 	}
+
 	if !set.own && o.Exposed != nil && o.Exposed() {
 		if err := set.checkGuessing("the gateway"); err != nil {
 			return nil, chat.Fatal(err)
 		}
 	}
+
 	c := &Channel{
 		d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: auth.NewTokens("nbwt_"), access: auth.NewTokens("nbat_"),
 	}
@@ -190,6 +192,7 @@ func (c *Channel) routes() map[string]http.Handler {
 	if c.o.API != nil {
 		r[apiPath] = c.open(c.serveAPI)
 	}
+
 	add(c.set.Path, c.serveSocket)
 	if c.set.TokenIssuePath != "" {
 		add(c.set.TokenIssuePath, c.serveToken)
@@ -214,6 +217,7 @@ func (c *Channel) Run(ctx context.Context, submit chat.Submit) error {
 	if err != nil {
 		return err
 	}
+
 	c.links.use(doc.MediaKey)
 	conns, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -230,10 +234,12 @@ func (c *Channel) Run(ctx context.Context, submit chat.Submit) error {
 		srv = c.server()
 		go func() { served <- c.serve(srv, ln) }()
 	}
+
 	if c.d.Media != nil {
 		c.uploads.clear(uploadDir(c.d))
 		defer c.uploads.clear(uploadDir(c.d))
 	}
+
 	c.begin(l)
 	c.d.Ready(where, nil)
 	for going := true; going; {
@@ -248,10 +254,12 @@ func (c *Channel) Run(ctx context.Context, submit chat.Submit) error {
 			}
 		}
 	}
+
 	c.shutdown(l, cancel)
 	if err := c.reserve(&doc, spareNumbers); err != nil {
 		c.d.Log.WarnContext(ctx, "more numbers of events than needed stay reserved", "err", err)
 	}
+
 	if srv != nil {
 		_ = srv.Close()
 		if served != nil {
@@ -273,9 +281,11 @@ func (c *Channel) listen(ctx context.Context) (net.Listener, error) {
 		}
 		return ln, nil
 	}
+
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
+
 	ln, err := httpsafe.ListenLocal(path)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
@@ -295,6 +305,7 @@ func removeStale(ctx context.Context, path string) error {
 	if info.Mode()&fs.ModeSocket == 0 {
 		return chat.Fatal(fmt.Errorf("unixSocketPath: %s exists and is not a socket", path))
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if conn, err := httpsafe.DialLocal(ctx, path); err == nil {
@@ -308,6 +319,7 @@ func (c *Channel) server() *http.Server {
 	for pattern, h := range c.routes() {
 		mux.Handle(pattern, h)
 	}
+
 	exposed := c.set.UnixSocketPath == "" && !httpsafe.LoopbackHost(c.set.Host)
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.o.Pages != nil {
@@ -395,21 +407,25 @@ func (c *Channel) connect(w http.ResponseWriter, r *http.Request, gone <-chan st
 		refuse(w, http.StatusServiceUnavailable, "not running")
 		return
 	}
+
 	defer leave()
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		w.Header().Set("Upgrade", "websocket")
 		refuse(w, http.StatusUpgradeRequired, "this is a WebSocket address")
 		return
 	}
+
 	who, ok := admit()
 	if !ok {
 		return
 	}
+
 	if !c.hub.seat(c.set.MaxConnections) {
 		w.Header().Set("Retry-After", "5")
 		refuse(w, http.StatusServiceUnavailable, "too many connections")
 		return
 	}
+
 	defer c.hub.unseat()
 	offered := []string{protocolName}
 	for _, p := range subprotocols(r) {
@@ -417,12 +433,14 @@ func (c *Channel) connect(w http.ResponseWriter, r *http.Request, gone <-chan st
 			offered = append(offered, p)
 		}
 	}
+
 	corked := &corkable{ResponseWriter: w}
 	conn, err := ws.Accept(corked, r, &ws.AcceptOptions{InsecureSkipVerify: true, Subprotocols: offered}) // the origin was looked at
 	if err != nil {
 		c.d.Log.DebugContext(r.Context(), "handshake", "err", err)
 		return
 	}
+
 	conn.SetReadLimit(c.set.MaxMessageBytes)
 	s := &socket{
 		c: c, life: l, conn: conn, cork: corked.conn, person: who, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*conversation]*place{},
@@ -438,14 +456,17 @@ func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !c.set.wants(out.Kind) {
 		return "", nil
 	}
+
 	m, err := c.link(ctx, out.Media)
 	if err != nil {
 		return "", err
 	}
+
 	e := c.hub.send(out, m)
 	if e == nil {
 		return "", nil
 	}
+
 	err = c.hub.delivered(ctx, e)
 	if errors.Is(err, chat.ErrAway) && strings.HasPrefix(out.Route.ChatID, privatePrefix) {
 		return "", nil // it is kept in the hub alone

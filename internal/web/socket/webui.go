@@ -29,6 +29,7 @@ func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if given == "" {
 		given = r.URL.Query().Get("token")
 	}
+
 	switch {
 	case !c.running():
 		w.Header().Set("Retry-After", "5")
@@ -72,15 +73,18 @@ type answer struct {
 func (q *requests) begin(id string, sum [sha256.Size]byte, now time.Time) (a *answer, mine, fits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	if a := q.known[id]; a != nil && (a.frame == nil || now.Sub(a.at) < answerAge) {
 		return a, false, a.sum == sum
 	}
+
 	if q.known == nil {
 		q.known = map[string]*answer{}
 	}
 	if len(q.known) >= maxAnswers {
 		q.forget(now)
 	}
+
 	q.drop(id)
 	a = &answer{sum: sum, at: now, done: make(chan struct{})}
 	q.known[id] = a
@@ -121,12 +125,14 @@ func (q *requests) drop(id string) {
 func (q *requests) resolve(id string, a *answer, f []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	a.frame = f
 	close(a.done)
 	if f == nil {
 		q.drop(id)
 		return
 	}
+
 	for q.bytes += len(f); q.bytes > maxKept && len(q.known) > 1; {
 		old := q.oldest()
 		if old == "" {
@@ -157,6 +163,7 @@ func (r *receiver) webui(ctx context.Context, e *envelope) {
 		refuse(http.StatusTooManyRequests, "too_many_requests", "too many requests at once")
 		return
 	}
+
 	payload := append(json.RawMessage(nil), e.Payload...) // the frame is not ours for long
 	r.wg.Go(func() {
 		defer r.give()
@@ -182,6 +189,7 @@ func (r *receiver) answered(ctx context.Context, id, action string, payload json
 			q.resolve(r.client+"\x00"+id, a, kept)
 			return f
 		}
+
 		select {
 		case <-a.done:
 			if a.frame != nil {
@@ -202,6 +210,7 @@ func act(ctx context.Context, c *Channel, id, action string, payload json.RawMes
 			f, carried = failed(id, http.StatusInternalServerError, "internal", "internal error", nil), true
 		}
 	}()
+
 	result, changed, err := c.o.API.Do(ctx, action, payload)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -210,6 +219,7 @@ func act(ctx context.Context, c *Channel, id, action string, payload json.RawMes
 		status, code, params := detailOf(err)
 		return failed(id, status, code, err.Error(), params), true
 	}
+
 	publishChange(c, action, payload, result, changed)
 	return newFrame(evWebuiResponse, "", len(result)+64).text("request_id", id).flag("ok", true).raw("result", result), true
 }
@@ -231,6 +241,7 @@ func publishChange(c *Channel, action string, payload, result json.RawMessage, c
 		if !validChatID(chat) {
 			chat = ""
 		}
+
 		switch action {
 		case "session.delete", "session.archive", "session.erase":
 			c.hub.forget(chat)
@@ -254,10 +265,12 @@ func (r *receiver) setSidebar(ctx context.Context, e *envelope) {
 		r.problem("access_denied", "this connection came without a token", e)
 		return
 	}
+
 	state := e.State
 	if len(state) == 0 {
 		state = json.RawMessage("null")
 	}
+
 	payload := append(append([]byte(`{"state":`), state...), '}')
 	result, changed, err := r.c.o.API.Do(ctx, "sidebar.update", payload)
 	if err != nil {
@@ -325,15 +338,18 @@ func (h *hub) broadcast(f frame, proven bool) {
 	data := f.end()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	for s := range h.peers {
 		if !s.modern || proven && !s.proven {
 			continue
 		}
+
 		if len(s.replies) >= replyRoom {
 			s.flooded = true
 		} else {
 			s.replies = append(s.replies, data)
 		}
+
 		s.poke()
 	}
 }

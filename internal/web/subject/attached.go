@@ -19,6 +19,7 @@ func documents(r *session.Record) (paths []string) {
 	if r.Runtime == nil {
 		return nil
 	}
+
 	for line := range strings.Lines(r.Runtime.Suffix) {
 		rest, ok := strings.CutPrefix(line, attachedLine)
 		if path, _, found := strings.Cut(rest, " ("); ok && found {

@@ -46,14 +46,17 @@ func (c Changes) list(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	limit, err := number(r, "limit", undoTurns)
 	if err != nil {
 		return nil, err
 	}
+
 	turns, err := now.Changes.Turns(ctx, r.URL.Query().Get("session"))
 	if err != nil {
 		return nil, err
 	}
+
 	total := len(turns)
 	turns = turns[:min(total, limit, undoTurns)]
 	return map[string]any{"turns": append([]undo.Turn{}, turns...), "total": total}, nil
@@ -65,14 +68,17 @@ func (c Changes) one(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	t, err := now.Changes.Find(ctx, r.PathValue("id"))
 	if err != nil {
 		return nil, undoRefusal(err)
 	}
+
 	diff, err := now.Changes.Diff(ctx, t.ID)
 	if err != nil {
 		return nil, undoRefusal(err)
 	}
+
 	out := map[string]any{"turn": t, "diff": clip(now.Secrets.Redact(head(diff, diffBytes)), diffBytes)}
 	if !t.Running { // until then it cannot be undone
 		if out["preview"], err = now.Changes.Preview(ctx, t.ID, false); err != nil {
@@ -95,10 +101,12 @@ func (c Changes) apply(ctx context.Context, payload json.RawMessage) (any, error
 	if in.ID == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "id is missing: say which turn")
 	}
+
 	now, err := c.program(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := lasting(ctx)
 	defer cancel()
 	t, err := now.Changes.Find(ctx, in.ID)
@@ -111,10 +119,12 @@ func (c Changes) apply(ctx context.Context, payload json.RawMessage) (any, error
 	if now.Agent.BusyWith(t.Session) {
 		return nil, web.Refuse(http.StatusConflict, "something is still running in this conversation; stop it first")
 	}
+
 	report, err := now.Changes.Undo(ctx, t.ID, undo.Choice{Force: in.Force})
 	if err != nil {
 		return nil, undoRefusal(err)
 	}
+
 	paths := append(append([]string{}, report.Restored...), report.Deleted...)
 	if len(paths) > 0 {
 		if err := now.Agent.Undone(ctx, t.Session, paths); err != nil { // the files are as they should be

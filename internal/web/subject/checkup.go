@@ -74,15 +74,19 @@ func (c *Checkup) run(_ context.Context, payload json.RawMessage) (any, error) {
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	life := c.Life()
 	if c.Checks == nil || life == nil {
 		return nil, web.Refuse(http.StatusServiceUnavailable, "the checks cannot run now; try: nanobot doctor")
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if c.running {
 		return struct{}{}, nil
 	}
+
 	c.running = true
 	c.network = in.Network
 	c.started = time.Now()
@@ -121,6 +125,7 @@ func (c *Checkup) fix(ctx context.Context, payload json.RawMessage) (any, error)
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	c.mu.Lock()
 	known := slices.ContainsFunc(c.findings, func(f Finding) bool {
 		return f.ID == in.ID && len(f.Changes) > 0 && slices.Equal(f.Changes, in.Changes)
@@ -133,9 +138,11 @@ func (c *Checkup) fix(ctx context.Context, payload json.RawMessage) (any, error)
 			return nil, web.Refuse(http.StatusUnprocessableEntity, "this cannot be fixed: %v", err)
 		}
 	}
+
 	if !fixed {
 		return nil, web.Refuse(http.StatusConflict, "this finding has changed; run the checks again")
 	}
+
 	c.change(func() {
 		c.findings = slices.DeleteFunc(c.findings, func(f Finding) bool { return f.ID == in.ID && slices.Equal(f.Changes, in.Changes) })
 	})

@@ -47,6 +47,7 @@ func (w Workspaces) list(ctx context.Context, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	type workspace struct {
 		Path    string `json:"path"`
 		Name    string `json:"name"`

@@ -75,18 +75,22 @@ func (c Conversations) list(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	limit, err := number(r, "limit", 0)
 	if err != nil {
 		return nil, err
 	}
+
 	form := r.URL.Query()
 	infos, err := stored(ctx, now.Sessions, form.Get("archived") == "1")
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	}
+
 	if err != nil {
 		c.Log.WarnContext(ctx, "some conversations cannot be read", "err", err)
 	}
+
 	from, err := after(infos, form.Get("cursor"))
 	if err != nil {
 		return nil, err
@@ -98,11 +102,13 @@ func (c Conversations) list(ctx context.Context, r *http.Request) (any, error) {
 	if wanted != "" && form.Get("archived") == "" {
 		within = c.containing(ctx, now.Index, wanted)
 	}
+
 	found := []conversation{}
 	var unread map[string]int
 	if form.Get("archived") == "" {
 		unread = c.Unread.all(ctx)
 	}
+
 	total, last := 0, -1
 	var cursor any
 	for i := range infos {
@@ -120,6 +126,7 @@ func (c Conversations) list(ctx context.Context, r *http.Request) (any, error) {
 			cursor = cursorOf(&infos[last])
 			continue
 		}
+
 		last = i
 		found = append(found, conversation{
 			Key:       in.Key,
@@ -134,6 +141,7 @@ func (c Conversations) list(ctx context.Context, r *http.Request) (any, error) {
 			Unread:    unread[in.Key],
 		})
 	}
+
 	return map[string]any{"sessions": found, "total": total, "cursor": cursor}, nil
 }
 
@@ -144,10 +152,12 @@ func (c Conversations) containing(ctx context.Context, index *search.Index, word
 	if index == nil || len(words) > queryBytes {
 		return out
 	}
+
 	res, err := index.Search(ctx, search.Query{Text: words, Everyone: true, Limit: hitsMost})
 	if err != nil && !errors.Is(err, search.ErrEmpty) {
 		c.Log.WarnContext(ctx, "the list is searched by title only", "err", err)
 	}
+
 	for _, hit := range res.Hits {
 		if hit.Source == "session" && !hit.Partial {
 			out[hit.Session] = true
@@ -185,12 +195,14 @@ func after(infos []session.Archived, cursor string) (int, error) {
 	if cursor == "" {
 		return 0, nil
 	}
+
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	at, key, ok := strings.Cut(string(raw), " ")
 	ns, nerr := strconv.ParseInt(at, 10, 64)
 	if err != nil || nerr != nil || !ok {
 		return 0, web.Refuse(http.StatusBadRequest, "the cursor is not one of ours")
 	}
+
 	for i := range infos {
 		if u := infos[i].Updated.UnixNano(); u < ns || u == ns && infos[i].ID+infos[i].Key > key {
 			return i, nil
@@ -210,10 +222,12 @@ func (c Conversations) restore(ctx context.Context, payload json.RawMessage) (an
 	if in.ID == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "id is missing: say which conversation of the archive")
 	}
+
 	now, err := c.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
 	key, err := session.Restore(wait, now.Sessions, in.ID)
@@ -258,6 +272,7 @@ func (c Conversations) rename(ctx context.Context, payload json.RawMessage) (any
 	if err != nil {
 		return nil, err
 	}
+
 	title := text.Label(in.Title, maxTitle)
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
@@ -298,16 +313,19 @@ func (c Conversations) remove(ctx context.Context, payload json.RawMessage) (any
 	if _, err := now.Sessions.Metadata(ctx, in.Key); err != nil {
 		return nil, err
 	}
+
 	removed, err := now.unbind(ctx, in.Key, in.Automations)
 	if err != nil {
 		return nil, err
 	}
+
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
 	found, err := now.Archive.DeleteSession(wait, in.Key)
 	if err == nil && !found {
 		err = session.ErrNotFound
 	}
+
 	if err != nil {
 		return nil, elsewhere(ctx, err)
 	}
@@ -328,10 +346,12 @@ func (c Conversations) erase(ctx context.Context, payload json.RawMessage) (any,
 	if (in.Key == "") == (in.ID == "") {
 		return nil, web.Refuse(http.StatusBadRequest, "key or id is missing: say which conversation, or which one of the archive")
 	}
+
 	now, err := c.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
 	if in.ID != "" {
@@ -340,6 +360,7 @@ func (c Conversations) erase(ctx context.Context, payload json.RawMessage) (any,
 		}
 		return map[string]any{"id": in.ID, "erased": true}, nil
 	}
+
 	removed, err := now.unbind(ctx, in.Key, in.Automations)
 	if err != nil {
 		return nil, err
@@ -356,6 +377,7 @@ func (p *Program) unbind(ctx context.Context, key string, automations bool) (rem
 	if p.Agent.BusyWith(key) {
 		return nil, web.Refuse(http.StatusConflict, "something is still running in this conversation; stop it first")
 	}
+
 	jobs := p.jobs()
 	bound, err := jobs.automations(ctx, func(a *automation) bool { return !a.Protected && a.delivers(key) })
 	if err != nil {
@@ -364,6 +386,7 @@ func (p *Program) unbind(ctx context.Context, key string, automations bool) (rem
 	if len(bound) > 0 && !automations {
 		return nil, web.Refuse(http.StatusConflict, "this conversation gets the results of %s; delete them first, or send delete_automations", names(bound))
 	}
+
 	removed = []string{}
 	for _, a := range bound {
 		if err := jobs.remove(ctx, a.Kind, a.ID); err != nil && web.Refusal(err).Status != http.StatusNotFound {
@@ -387,5 +410,6 @@ func names(all []automation) string {
 		}
 		fmt.Fprintf(&b, "%q (%s)", all[i].Name, all[i].ID)
 	}
+
 	return b.String()
 }

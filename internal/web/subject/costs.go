@@ -76,6 +76,7 @@ func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	size, err := number(r, "bytes", 0)
 	if err != nil {
 		return nil, err
@@ -83,14 +84,17 @@ func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
 	if size > estimateBytes {
 		return nil, web.Refuse(http.StatusRequestEntityTooLarge, "a message cannot have more than %d bytes", estimateBytes)
 	}
+
 	key := r.PathValue("key")
 	used, err := now.Agent.Prompt(ctx, key)
 	if errors.Is(err, session.ErrNotFound) { // the message would begin it
 		used, err = Prompt{Model: now.Model, Tokens: firstPrompt}, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	price, err := c.price(ctx, now, key)
 	if err != nil {
 		return nil, err
@@ -103,6 +107,7 @@ func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
 		Billing: price.Billing,
 		Basis:   "price",
 	}
+
 	out.Limits, _ = ledger.Standings(now.Ledger, key)
 	low := llm.Usage{Prompt: out.Tokens, Cached: used.Cached, Completion: shortAnswer}
 	high := llm.Usage{Prompt: estimateCalls * (used.Tokens + size/bytesPerTokenL), Completion: estimateCalls * longAnswer}
@@ -111,16 +116,19 @@ func (c Costs) estimate(ctx context.Context, r *http.Request) (any, error) {
 	if price.Billing != ledger.Priced {
 		return out, nil
 	}
+
 	runs, err := now.Ledger.Runs(ctx, ledger.Query{Session: key, Source: "user", Since: c.since()})
 	if err != nil {
 		return nil, err
 	}
+
 	costs := []float64{}
 	for _, run := range runs {
 		if run.Known && run.USD > 0 {
 			costs = append(costs, run.USD)
 		}
 	}
+
 	if len(costs) >= estimateTurns {
 		slices.Sort(costs)
 		out.Basis = "turns"
@@ -142,6 +150,7 @@ func (c Costs) price(ctx context.Context, now *Program, key string) (ledger.Pric
 		}
 		last = e
 	}
+
 	if last.Billing == ledger.Free || last.Billing == ledger.Subscription {
 		return ledger.Price{Billing: last.Billing}, nil
 	}

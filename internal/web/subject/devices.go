@@ -66,6 +66,7 @@ func (d Devices) revoke(ctx context.Context, payload json.RawMessage) (any, erro
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	err := d.Auth.Revoke(ctx, in.ID)
 	if errors.Is(err, auth.ErrUnknown) {
 		return nil, web.Refuse(http.StatusNotFound, "this device is not signed in")
@@ -81,10 +82,12 @@ func (d Devices) link(_ context.Context, payload json.RawMessage) (any, error) {
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	base := in.Base
 	if public := d.Public(); public != "" {
 		base = public
 	}
+
 	u, err := url.Parse(base)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
@@ -92,6 +95,7 @@ func (d Devices) link(_ context.Context, payload json.RawMessage) (any, error) {
 	case httpsafe.LoopbackHost(u.Hostname()):
 		return nil, web.Refuse(http.StatusConflict, "other devices cannot use this address: set gateway.webui.publicUrl, or open the page under an address that they reach")
 	}
+
 	u.RawQuery, u.Fragment = "", ""
 	link := strings.TrimRight(u.String(), "/") + "/#/in/" + d.Auth.Link()
 	code, err := qr.Encode(link, qr.L)

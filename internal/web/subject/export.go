@@ -23,10 +23,12 @@ func (c Conversations) export(ctx context.Context, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
+
 	out := exported{key: r.PathValue("key"), sessions: now.Sessions, secrets: now.Secrets}
 	if _, err := now.Sessions.Metadata(ctx, out.key); err != nil {
 		return nil, err
 	}
+
 	name := text.SafeName(out.key)
 	switch format := r.URL.Query().Get("format"); format {
 	case "", "md":
@@ -59,6 +61,7 @@ func (e exported) markdown(ctx context.Context, w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "# %s\n", e.secrets.Redact(e.key)); err != nil {
 		return err
 	}
+
 	for rec, err := range e.sessions.Records(ctx, e.key) {
 		if err != nil {
 			return err
@@ -66,19 +69,23 @@ func (e exported) markdown(ctx context.Context, w io.Writer) error {
 		if !visible(&session.Item{Record: rec}) {
 			continue
 		}
+
 		who := "You"
 		if rec.Role == llm.Assistant || rec.Mark() {
 			who = "nanobot"
 		}
+
 		if _, err := fmt.Fprintf(w, "\n## %s, %s\n\n%s\n", who, phrase.Moment(ctx, rec.Time), strings.TrimSpace(e.secrets.Redact(rec.Display()))); err != nil {
 			return err
 		}
+
 		for _, c := range rec.ToolCalls {
 			if _, err := fmt.Fprintf(w, "\n- %s `%s`\n", c.Name, strings.ReplaceAll(text.Label(e.secrets.Redact(c.Arguments), 200), "`", "'")); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 

@@ -61,23 +61,28 @@ func (f Files) preview(ctx context.Context, r *http.Request) (any, error) {
 	if name == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "path is missing: say which file")
 	}
+
 	probe := q.Get("probe")
 	if probe != "" && probe != "0" && probe != "1" {
 		return nil, web.Refuse(http.StatusBadRequest, "probe is 0 or 1")
 	}
+
 	now, err := f.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	jail, done, err := now.window(ctx, r.PathValue("key"))
 	if err != nil {
 		return nil, err
 	}
+
 	opened, err := jail.Open(name)
 	if err != nil {
 		done()
 		return nil, barred(name, err)
 	}
+
 	release := func() { _ = opened.Close(); done() } // only read from
 	if q.Get("download") == "1" {
 		head, err := io.ReadAll(io.LimitReader(opened, previewProbe))
@@ -85,6 +90,7 @@ func (f Files) preview(ctx context.Context, r *http.Request) (any, error) {
 			release()
 			return nil, err
 		}
+
 		mime := "application/octet-stream"
 		var p file
 		if p.recognise(head); p.Kind == fileImage { // a page shows it; what could run as a page stays a file
@@ -96,15 +102,18 @@ func (f Files) preview(ctx context.Context, r *http.Request) (any, error) {
 			return err
 		}}, nil
 	}
+
 	defer release()
 	info, err := opened.Stat()
 	if err != nil {
 		return nil, err
 	}
+
 	abs, err := jail.Path(name)
 	if err != nil {
 		return nil, err
 	}
+
 	out := &file{Path: filepath.ToSlash(jail.Display(abs)), Name: filepath.Base(abs), Size: info.Size(), Modified: stamp(info.ModTime())}
 	return out, out.read(opened, probe != "1", now.Secrets)
 }
@@ -122,6 +131,7 @@ func (p *Program) window(ctx context.Context, key string) (jail *diskio.Jail, do
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var scope struct {
 		Path string `json:"project_path"`
 	}
@@ -129,6 +139,7 @@ func (p *Program) window(ctx context.Context, key string) (jail *diskio.Jail, do
 	if scope.Path == "" {
 		return jail, done, nil
 	}
+
 	there, err := p.Jail.At(diskio.Base{Dir: scope.Path, Only: true, ReadOnly: []string{"."}})
 	if err != nil {
 		return jail, done, nil //nolint:nilerr // the folder is gone; the conversation works in the workspace, too
@@ -163,14 +174,17 @@ func (p *file) read(f io.Reader, content bool, secrets *httpsafe.Registry) error
 	if !content {
 		most = previewProbe
 	}
+
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return err
 	}
+
 	cut := int64(len(data)) > most
 	data = data[:min(int64(len(data)), most)]
 	p.recognise(data)
 	p.Truncated = p.Kind == fileText && p.Size > maxPreview
+
 	switch {
 	case !content || p.Kind == fileBinary:
 	case p.Kind == fileImage && cut:
@@ -181,6 +195,7 @@ func (p *file) read(f io.Reader, content bool, secrets *httpsafe.Registry) error
 		text := secrets.Redact(string(whole(data)))
 		p.Content, p.Truncated = &text, cut
 	}
+
 	return nil
 }
 
@@ -193,6 +208,7 @@ func (p *file) recognise(data []byte) {
 		p.Kind = fileImage
 		return
 	}
+
 	if bytes.IndexByte(start, 0) < 0 && utf8.Valid(whole(start)) {
 		p.MIME, p.Kind = textType(p.Name), fileText
 	} else if strings.HasPrefix(p.MIME, "text/") {

@@ -97,22 +97,26 @@ func (l Log) open() (parts []logPart, err error) {
 		if i > 0 {
 			name += "." + strconv.Itoa(i)
 		}
+
 		f, err := os.Open(name)
 		if diskio.IsMissing(err) && i > 0 {
 			break
 		}
+
 		if err != nil {
 			if diskio.IsMissing(err) {
 				continue
 			}
 			return parts, err
 		}
+
 		first := make([]byte, logStamp)
 		info, err := f.Stat()
 		if n, _ := f.ReadAt(first, 0); err != nil || n < logStamp {
 			_ = f.Close() // only read
 			continue
 		}
+
 		h := fnv.New64a()
 		_, _ = h.Write(first)
 		parts = append(parts, logPart{f, strconv.FormatUint(h.Sum64(), 36), info.Size()})
@@ -128,10 +132,12 @@ func (l Log) page(ctx context.Context, q logQuery) (logAnswer, error) {
 			_ = p.file.Close() // only read
 		}
 	}()
+
 	out := logAnswer{Lines: []entry{}}
 	if err != nil {
 		return out, err
 	}
+
 	at, end := 0, int64(-1)
 	if q.before != "" {
 		stamp, offset, _ := strings.Cut(q.before, "-")
@@ -142,11 +148,13 @@ func (l Log) page(ctx context.Context, q logQuery) (logAnswer, error) {
 		}
 		end = n
 	}
+
 	for budget := int64(logScan); at < len(parts) && ctx.Err() == nil; at, end = at+1, -1 {
 		p := parts[at]
 		if end < 0 {
 			end = p.size
 		}
+
 		rest, err := backwards(p.file, end, &budget, func(offset int64, line []byte) bool {
 			e, ok := l.parse(line, q)
 			if ok {
@@ -163,6 +171,7 @@ func (l Log) page(ctx context.Context, q logQuery) (logAnswer, error) {
 			break
 		}
 	}
+
 	return out, ctx.Err()
 }
 
@@ -178,11 +187,13 @@ func backwards(f io.ReaderAt, end int64, budget *int64, yield func(offset int64,
 			}
 			return stop, nil
 		}
+
 		n := min(at, logBlock)
 		block := make([]byte, n, n+int64(len(tail)))
 		if _, err := f.ReadAt(block, at-n); err != nil {
 			return 0, err
 		}
+
 		*budget -= n
 		at -= n
 		data := append(block, tail...)
@@ -191,14 +202,17 @@ func backwards(f io.ReaderAt, end int64, budget *int64, yield func(offset int64,
 			if i < 0 && at > 0 {
 				break
 			}
+
 			stop = at + int64(i) + 1
 			if !yield(stop, data[i+1:]) {
 				return stop, nil
 			}
 			data = data[:i+1]
 		}
+
 		tail = data[:min(len(data), logLine)] // the end of a long line is not shown
 	}
+
 	return 0, nil
 }
 
@@ -222,6 +236,7 @@ func (l Log) parse(line []byte, q logQuery) (e entry, ok bool) {
 	if len(line) == 0 {
 		return e, false
 	}
+
 	line = line[:min(len(line), logLine)]
 	session := ""
 	var fields map[string]any
@@ -234,10 +249,12 @@ func (l Log) parse(line []byte, q logQuery) (e entry, ok bool) {
 			}
 			return ""
 		}
+
 		e.At = take("time")
 		e.Level = strings.ToLower(take("level"))
 		e.Message = l.Secrets.Scrub(take("msg"))
 		session, _ = fields["session"].(string)
+
 		for name, v := range fields {
 			s, ok := v.(string)
 			if !ok {
@@ -246,11 +263,13 @@ func (l Log) parse(line []byte, q logQuery) (e entry, ok bool) {
 			}
 			e.Attrs = append(e.Attrs, [2]string{name, l.Secrets.Scrub(s)})
 		}
+
 		slices.SortStableFunc(e.Attrs, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	} else if m := textLine().FindStringSubmatch(string(line)); m != nil {
 		e.At = m[1]
 		e.Level = strings.ToLower(m[2])
 		e.Message = l.Secrets.Scrub(unquoted(m[3]))
+
 		for _, pair := range textPair().FindAllStringSubmatch(m[4], -1) {
 			value := unquoted(pair[2])
 			if pair[1] == "session" {
@@ -261,6 +280,7 @@ func (l Log) parse(line []byte, q logQuery) (e entry, ok bool) {
 	} else {
 		e.Message = l.Secrets.Scrub(string(line))
 	}
+
 	var all strings.Builder
 	all.WriteString(e.Message)
 	for _, a := range e.Attrs {

@@ -80,10 +80,12 @@ func (k Memory) withMemory(ctx context.Context, fn func(remembered) (any, error)
 	if now.Memory == nil {
 		return nil, web.Refuse(http.StatusNotImplemented, "there is no memory here")
 	}
+
 	m, done, err := now.Memory(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, done()) }()
 	out, err = fn(remembered{m, now.Secrets})
 	return out, memoryRefusal(err)
@@ -113,6 +115,7 @@ func memoryRefusal(err error) error {
 	case errors.Is(err, memory.ErrTooShort):
 		return web.Refuse(http.StatusBadRequest, "text must have between 2 characters and %d bytes", forgetBytes)
 	}
+
 	return err
 }
 
@@ -136,6 +139,7 @@ func memoryShow(ctx context.Context, m remembered, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
+
 	files := []memoryFile{}
 	for _, f := range all.Files {
 		version := versionOf(f.Text)
@@ -154,10 +158,12 @@ func memoryWhy(ctx context.Context, m remembered, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	facts, err := m.Dream.Why(ctx, file)
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range facts {
 		facts[i].Text, facts[i].Finding = m.secrets.Redact(facts[i].Text), m.secrets.Redact(facts[i].Finding)
 	}
@@ -170,15 +176,18 @@ func memoryLog(ctx context.Context, m remembered, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	limit = min(max(limit, 1), changesMost)
 	cursor, most := r.URL.Query().Get("cursor"), limit+1
 	if cursor != "" {
 		most = 0
 	}
+
 	log, err := m.Repo.Log(ctx, most)
 	if err != nil {
 		return nil, err
 	}
+
 	if cursor != "" {
 		i := 0
 		for i < len(log) && log[i].ID != cursor {
@@ -189,14 +198,17 @@ func memoryLog(ctx context.Context, m remembered, r *http.Request) (any, error) 
 		}
 		log = log[i+1:]
 	}
+
 	out := map[string]any{"cursor": nil}
 	if len(log) > limit {
 		log = log[:limit]
 		out["cursor"] = log[limit-1].ID
 	}
+
 	for i := range log {
 		log[i].Subject, log[i].Body = m.secrets.Redact(log[i].Subject), m.secrets.Redact(log[i].Body)
 	}
+
 	out["changes"] = append([]gitstore.Commit{}, log...)
 	return out, nil
 }
@@ -214,6 +226,7 @@ func memoryDiff(ctx context.Context, m remembered, r *http.Request) (any, error)
 	} else {
 		change, err = m.Repo.Diff(ctx, id, to)
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -244,6 +257,7 @@ func writeMemory(ctx context.Context, m remembered, payload json.RawMessage) (an
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	file, err := m.FileNamed(in.File, in.Scope)
 	switch {
 	case err != nil:
@@ -253,6 +267,7 @@ func writeMemory(ctx context.Context, m remembered, payload json.RawMessage) (an
 	case !utf8.ValidString(in.Text) || strings.ContainsRune(in.Text, 0):
 		return nil, web.Refuse(http.StatusBadRequest, "text must be text")
 	}
+
 	old, err := m.Repo.ReadWork(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -266,12 +281,15 @@ func writeMemory(ctx context.Context, m remembered, payload json.RawMessage) (an
 	if _, _, err := m.Repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
 		return nil, err
 	}
+
 	if in.Text != "" && !strings.HasSuffix(in.Text, "\n") {
 		in.Text += "\n"
 	}
+
 	if err := m.Repo.WriteWork(file, []byte(in.Text)); err != nil {
 		return nil, err
 	}
+
 	id, _, err := m.Repo.Commit(ctx, "edit: by hand", "")
 	if err != nil {
 		return nil, err
@@ -333,6 +351,7 @@ func (k Memory) dream(ctx context.Context, payload json.RawMessage) (any, error)
 	if err := web.Decode(payload, &struct{}{}); err != nil {
 		return nil, err
 	}
+
 	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -340,6 +359,7 @@ func (k Memory) dream(ctx context.Context, payload json.RawMessage) (any, error)
 	if now.Dream == nil {
 		return nil, web.Refuse(http.StatusNotImplemented, "there is no memory here")
 	}
+
 	rep, err := now.Dream.Run(ctx, true)
 	if errors.Is(err, memory.ErrDreaming) {
 		return nil, memoryRefusal(err)

@@ -24,19 +24,23 @@ func found(ctx context.Context, m remembered, words string) (*memory.Occurrences
 	if len(words) > forgetBytes {
 		return nil, forgetting{}, memory.ErrTooShort
 	}
+
 	all, err := m.Find(ctx, words)
 	if err != nil {
 		return nil, forgetting{}, err
 	}
+
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q", words)
 	for _, o := range append(append([]memory.Occurrence{}, all.Lines...), all.Entries...) {
 		fmt.Fprintf(&b, "%q%q", o.File, o.Line)
 	}
+
 	out := forgetting{Lines: []memory.Occurrence{}, Summaries: []memory.Occurrence{}, Skills: append([]string{}, all.Skills...), Preview: versionOf(b.String())}
 	for _, o := range all.Lines {
 		out.Lines = append(out.Lines, memory.Occurrence{File: o.File, Line: m.secrets.Redact(o.Line)})
 	}
+
 	for _, o := range all.Entries {
 		out.Summaries = append(out.Summaries, memory.Occurrence{File: o.File, Line: m.secrets.Redact(o.Line)})
 	}
@@ -67,6 +71,7 @@ func forget(ctx context.Context, m remembered, payload json.RawMessage) (any, er
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	all, now, err := found(ctx, m, in.Text)
 	if err != nil {
 		return nil, err
@@ -74,6 +79,7 @@ func forget(ctx context.Context, m remembered, payload json.RawMessage) (any, er
 	if now.Preview != in.Preview {
 		return nil, web.Refuse(http.StatusConflict, "what would be removed is not what the preview showed; look at it again")
 	}
+
 	done, err := m.Forget(ctx, all)
 	if err != nil {
 		return nil, err

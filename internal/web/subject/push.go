@@ -69,10 +69,12 @@ func (p Push) read(ctx context.Context, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), d.Key)
 	if err != nil {
 		return nil, err
 	}
+
 	public, err := key.PublicKey.Bytes()
 	devices := []string{}
 	for _, s := range d.Subs {
@@ -109,6 +111,7 @@ func (p Push) change(ctx context.Context, f func(*subscriptions)) (d subscriptio
 				return nil, err
 			}
 		}
+
 		if d.Key == nil {
 			key, err := ecdh.P256().GenerateKey(rand.Reader)
 			if err != nil {
@@ -116,6 +119,7 @@ func (p Push) change(ctx context.Context, f func(*subscriptions)) (d subscriptio
 			}
 			d.Key = key.Bytes()
 		}
+
 		f(&d)
 		d.drop(func(s subscription) bool { return !slices.Contains(devices, s.Device) })
 		data, err := store.Indented(d)
@@ -133,6 +137,7 @@ func (p Push) subscribe(ctx context.Context, payload json.RawMessage) (any, erro
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	s := subscription{Device: in.Device, Endpoint: in.Endpoint}
 	var errs [3]error
 	s.Public, errs[0] = base64.RawURLEncoding.DecodeString(in.P256dh)
@@ -150,6 +155,7 @@ func (p Push) subscribe(ctx context.Context, payload json.RawMessage) (any, erro
 	case !slices.Contains(devices, in.Device):
 		return nil, web.Refuse(http.StatusNotFound, "this device is not signed in")
 	}
+
 	_, err = p.change(ctx, func(d *subscriptions) {
 		d.drop(func(old subscription) bool { return old.Device == s.Device || old.Endpoint == s.Endpoint })
 		d.Subs = append(d.Subs, s)
@@ -163,11 +169,13 @@ func (p Push) Notify(ctx context.Context, kind string) (sent int) {
 	if !p.Enabled() {
 		return 0
 	}
+
 	d, err := p.change(ctx, func(*subscriptions) {})
 	if err != nil {
 		p.Log.WarnContext(ctx, "cannot read the subscriptions for notifications", "err", err)
 		return 0
 	}
+
 	body, _ := json.Marshal(map[string]string{"kind": kind}) // plain values
 	var gone []string
 	for _, s := range d.Subs {
@@ -181,6 +189,7 @@ func (p Push) Notify(ctx context.Context, kind string) (sent int) {
 			p.Log.WarnContext(ctx, "a notification was not taken", "device", s.Device, "status", status, "err", err)
 		}
 	}
+
 	if len(gone) > 0 {
 		if _, err := p.change(ctx, func(d *subscriptions) { d.drop(func(s subscription) bool { return slices.Contains(gone, s.Endpoint) }) }); err != nil {
 			p.Log.WarnContext(ctx, "cannot remove a subscription for notifications", "err", err)
@@ -194,14 +203,17 @@ func (p Push) send(ctx context.Context, key []byte, s subscription, message []by
 	if err != nil {
 		return 0, err
 	}
+
 	token, err := p.vapid(key, s.Endpoint)
 	if err != nil {
 		return 0, err
 	}
+
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Endpoint, bytes.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
+
 	r.Header = http.Header{
 		"Authorization": {token}, "Content-Encoding": {"aes128gcm"}, "Content-Type": {"application/octet-stream"},
 		"Ttl": {fmt.Sprint(int(pushLife.Seconds()))}, "Urgency": {"high"}, "Topic": {"nanobot"},
@@ -210,6 +222,7 @@ func (p Push) send(ctx context.Context, key []byte, s subscription, message []by
 	if err != nil {
 		return 0, err
 	}
+
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // of no interest
 	return resp.StatusCode, resp.Body.Close()
 }
@@ -220,11 +233,13 @@ func (p Push) vapid(raw []byte, endpoint string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	public, err := key.PublicKey.Bytes()
 	u, urlErr := url.Parse(endpoint)
 	if err = errors.Join(err, urlErr); err != nil {
 		return "", err
 	}
+
 	claims, _ := json.Marshal(map[string]any{"aud": u.Scheme + "://" + u.Host, "exp": p.Now().Add(12 * time.Hour).Unix(), "sub": "https://github.com/nanobot-go/nanobot"}) // plain values
 	b64 := base64.RawURLEncoding.EncodeToString
 	token := b64([]byte(`{"typ":"JWT","alg":"ES256"}`)) + "." + b64(claims)
@@ -233,6 +248,7 @@ func (p Push) vapid(raw []byte, endpoint string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	signature := append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
 	return "vapid t=" + token + "." + b64(signature) + ", k=" + b64(public), nil
 }
@@ -243,14 +259,17 @@ func encrypted(s subscription, message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	ours, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
+
 	shared, err := ours.ECDH(theirs)
 	if err != nil {
 		return nil, err
 	}
+
 	public, salt := ours.PublicKey().Bytes(), make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
 	derive := func(secret, salt []byte, info string, n int) []byte {
@@ -258,19 +277,23 @@ func encrypted(s subscription, message []byte) ([]byte, error) {
 		err = errors.Join(err, deriveErr)
 		return out
 	}
+
 	ikm := derive(shared, s.Auth, "WebPush: info\x00"+string(s.Public)+string(public), 32)
 	cek, nonce := derive(ikm, salt, "Content-Encoding: aes128gcm\x00", 16), derive(ikm, salt, "Content-Encoding: nonce\x00", 12)
 	if err != nil {
 		return nil, err
 	}
+
 	block, err := aes.NewCipher(cek)
 	if err != nil {
 		return nil, err
 	}
+
 	gcm, err := cipher.NewGCM(block)
 	if err != nil {
 		return nil, err
 	}
+
 	head := append(binary.BigEndian.AppendUint32(salt, 4096), 65) // bytes of the public key
 	return gcm.Seal(append(head, public...), nonce, append(slices.Clone(message), 2), nil), nil
 }

@@ -50,6 +50,7 @@ func (q Questions) answer(ctx context.Context, payload json.RawMessage) (any, er
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	now, err := q.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -69,6 +70,7 @@ func (q Questions) explain(ctx context.Context, payload json.RawMessage) (any, e
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	v, wrong, err := q.Explain(ctx, in.Tool, in.Arguments, in.Tainted)
 	if wrong != "" {
 		return nil, web.Refuse(http.StatusUnprocessableEntity, "there is no such call: %s", wrong)
@@ -83,18 +85,22 @@ func (q Questions) history(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	before, err := number(r, "cursor", 0)
 	if err != nil {
 		return nil, err
 	}
+
 	k, _, err := q.Answers.load(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	first := k.Number - len(k.List) // the number before the oldest
 	if before == 0 || before > k.Number {
 		before = k.Number + 1
 	}
+
 	end := max(0, before-first-1)
 	page := k.List[max(0, end-min(max(limit, 1), answersMost)):end]
 	list := append([]Answered{}, page...)
@@ -153,12 +159,15 @@ func (l *Answers) Add(ctx context.Context, a Answered) error {
 	for _, s := range []*string{&a.What, &a.Reason, &a.Remark} {
 		*s = text.Cut(*s, answerText)
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	k, v, err := l.load(ctx)
 	if err != nil {
 		return err
 	}
+
 	k.Number, k.List = k.Number+1, append(k.List, a)
 	k.List = k.List[max(0, len(k.List)-answersMost):]
 	raw, err := json.Marshal(k)

@@ -93,10 +93,12 @@ func (y Replay) read(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	v, err := session.OpenView(ctx, now.Sessions, r.PathValue("key"))
 	if err != nil {
 		return nil, err
 	}
+
 	defer v.Close() //nolint:errcheck // only read from
 	p := &player{now: now, key: r.PathValue("key"), id: r.PathValue("id")}
 	if err := p.find(ctx, v); err != nil {
@@ -131,6 +133,7 @@ func (p *player) find(ctx context.Context, v *session.View) error {
 		if err != nil {
 			return err
 		}
+
 		turn := it.Record.TurnID
 		var note *session.TurnNote
 		if it.Note != nil {
@@ -140,19 +143,23 @@ func (p *player) find(ctx context.Context, v *session.View) error {
 			}
 			turn = note.ID
 		}
+
 		if turn == "" {
 			continue // between turns
 		}
+
 		if turn != p.turn {
 			if p.found {
 				return nil
 			}
 			*p = player{now: p.now, key: p.key, id: p.id, turn: turn, found: turn == p.id, open: map[string]*step{}}
 		}
+
 		if note != nil {
 			p.note = note
 			continue
 		}
+
 		p.found = p.found || it.Record.InboundID == p.key+"/"+p.id
 		p.addRecord(&it)
 	}
@@ -170,6 +177,7 @@ func (p *player) addRecord(it *session.Item) {
 		p.open[r.ToolCallID] = s
 		p.add(s)
 		return
+
 	case r.Event == "answer":
 		p.add(&step{start: r.Time.Add(-time.Duration(r.LatencyMS) * time.Millisecond), DurationMS: r.LatencyMS, Wait: &waitStep{Answer: p.line(r.Display())}})
 		return
@@ -180,6 +188,7 @@ func (p *player) addRecord(it *session.Item) {
 		}
 		return
 	}
+
 	for _, c := range r.ToolCalls {
 		s := p.open[c.ID]
 		if s == nil { // it never returned
@@ -188,6 +197,7 @@ func (p *player) addRecord(it *session.Item) {
 		}
 		s.Tool.Name, s.Tool.Arguments = c.Name, p.line(c.Arguments)
 	}
+
 	if visible(it) && strings.TrimSpace(r.Display()) != "" {
 		p.add(&step{start: r.Time, Said: &saidStep{Index: it.Index, Role: r.Role, Text: p.line(r.Display())}})
 	}
@@ -211,10 +221,12 @@ func (p *player) calls(ctx context.Context) error {
 	if p.now.Ledger == nil {
 		return nil
 	}
+
 	q := ledger.Query{Turn: p.turn, Since: p.began()}
 	if p.note != nil && !p.note.Started.IsZero() {
 		q.Until = p.note.Started.Add(time.Duration(p.note.DurationMS)*time.Millisecond + replaySlack)
 	}
+
 	for e, err := range p.now.Ledger.Entries(ctx, q) {
 		if err != nil {
 			return err
@@ -235,6 +247,7 @@ func (p *player) calls(ctx context.Context) error {
 			},
 		})
 	}
+
 	return nil
 }
 
@@ -256,12 +269,14 @@ func (p *player) result() *replayed {
 	if p.note != nil {
 		t.fill(p.now.Secrets)
 	}
+
 	slices.SortStableFunc(p.steps, func(a, b *step) int { return a.start.Compare(b.start) })
 	edits := map[string][]edited{}
 	for _, e := range t.Edits {
 		e.Diff = ""
 		edits[e.CallID] = append(edits[e.CallID], e)
 	}
+
 	t.Edits = nil
 	for _, s := range p.steps {
 		s.At = s.start.UTC().Format(stampMilli)

@@ -150,15 +150,18 @@ func (s Schedule) all(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	end := s.Clock().AddDate(0, 0, min(days, calendarDays))
 	return j.list(ctx, func(a *automation) bool {
 		if days <= 0 || a.job == nil || !a.Enabled || a.Broken != "" || a.NextRun == "" {
 			return true
 		}
+
 		first := a.job.State.NextRunAtMS.Time()
 		more, _ := a.job.Schedule.Upcoming(calendarRuns-1, first, a.job.CreatedAtMS.Time(), j.Location) // a job that is not broken has some
 		for _, at := range append([]time.Time{first}, more...) {
@@ -196,15 +199,18 @@ func (j jobs) automations(ctx context.Context, want func(*automation) bool) ([]a
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range list {
 		if a := j.job(&list[i]); want(&a) {
 			out = append(out, a)
 		}
 	}
+
 	triggers, err := j.Triggers.List(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range triggers {
 		if a := j.trigger(&triggers[i]); want(&a) {
 			out = append(out, a)
@@ -237,6 +243,7 @@ func (j jobs) job(of *schedule.Job) automation {
 	if a.Broken = of.Broken(); a.Broken != "" {
 		return a
 	}
+
 	t := of.Schedule
 	a.When, a.NextRun = t.Describe(j.Location).String(), stamp(of.State.NextRunAtMS.Time())
 	a.Schedule = &timing{EverySeconds: float64(t.EveryMS) / 1000, Cron: string(t.Expr), At: stamp(t.AtMS.Time()), TZ: string(t.TZ)}
@@ -282,5 +289,6 @@ func (j jobs) runs(all []schedule.Run) []ran {
 			CostUSD:    r.CostUSD,
 		})
 	}
+
 	return out
 }

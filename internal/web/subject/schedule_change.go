@@ -25,6 +25,7 @@ func (s Schedule) act(do func(ctx context.Context, j jobs, kind, id string) erro
 		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
+
 		j, err := s.jobs(ctx)
 		if err != nil {
 			return nil, err
@@ -99,6 +100,7 @@ func (j jobs) runNow(ctx context.Context, kind, id string) error {
 	if kind == kindTrigger {
 		return web.Refuse(http.StatusUnprocessableEntity, "a trigger is set off by a program: nanobot trigger %s \"what happened\"", id)
 	}
+
 	job, err := j.Get(ctx, id)
 	if err == nil && job.State.Pending != nil {
 		err = web.Refuse(http.StatusConflict, "the job is running already")
@@ -127,20 +129,24 @@ func (s Schedule) update(ctx context.Context, payload json.RawMessage) (any, err
 	if in.Name != nil && strings.TrimSpace(*in.Name) == "" {
 		return nil, web.Refuse(http.StatusUnprocessableEntity, "the name is empty")
 	}
+
 	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	c := schedule.Change{Name: in.Name, Message: in.Message, CatchUp: in.CatchUp}
 	if in.Deliver != nil {
 		c.Silent = new(!*in.Deliver)
 	}
+
 	if in.TimeoutS != nil {
 		if *in.TimeoutS < 0 || *in.TimeoutS > maxTimeout.Seconds() {
 			return nil, web.Refuse(http.StatusUnprocessableEntity, "timeout_seconds must be between 0, which is the configured limit, and %d", int(maxTimeout.Seconds()))
 		}
 		c.Timeout = new(time.Duration(*in.TimeoutS * float64(time.Second)))
 	}
+
 	if in.Schedule != nil {
 		t, err := in.Schedule.parse(j.Location)
 		if err != nil {
@@ -148,11 +154,13 @@ func (s Schedule) update(ctx context.Context, payload json.RawMessage) (any, err
 		}
 		c.Timing = &t
 	}
+
 	if kindOf(in.ID) == kindJob {
 		_, err = j.Update(ctx, in.ID, c)
 	} else {
 		err = j.renameTrigger(ctx, in.ID, c)
 	}
+
 	if err != nil {
 		return nil, unwilling(err)
 	}
@@ -177,6 +185,7 @@ func (t *timing) parse(loc *time.Location) (schedule.Timing, error) {
 			given++
 		}
 	}
+
 	switch {
 	case given != 1:
 		return schedule.Timing{}, web.Refuse(http.StatusUnprocessableEntity, "schedule needs one of every_seconds, cron and at")
@@ -189,6 +198,7 @@ func (t *timing) parse(loc *time.Location) (schedule.Timing, error) {
 	case t.Cron != "":
 		return schedule.Cron(strings.Join(strings.Fields(t.Cron), " "), t.TZ), nil
 	}
+
 	at, err := schedule.ParseMoment(t.At, loc)
 	if err != nil {
 		return schedule.Timing{}, web.Refuse(http.StatusUnprocessableEntity, "%v", err)

@@ -38,6 +38,7 @@ func (s Schedule) create(ctx context.Context, payload json.RawMessage) (any, err
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
@@ -45,6 +46,7 @@ func (s Schedule) create(ctx context.Context, payload json.RawMessage) (any, err
 	if in.Channel == "" || in.ChatID == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "channel and chat_id are missing: say where the results go")
 	}
+
 	switch in.Kind {
 	case "", kindJob:
 	case kindTrigger:
@@ -52,14 +54,17 @@ func (s Schedule) create(ctx context.Context, payload json.RawMessage) (any, err
 	default:
 		return nil, web.Refuse(http.StatusBadRequest, "kind can be job or trigger, not %.40q", in.Kind)
 	}
+
 	draft, err := in.draft(j.Location)
 	if err != nil {
 		return nil, err
 	}
+
 	added, err := j.Add(ctx, draft)
 	if err != nil {
 		return nil, unwilling(err)
 	}
+
 	out := j.foreseen(&added)
 	out["automation"], out["existed"] = j.job(&added.Job), added.Same
 	return out, nil
@@ -81,6 +86,7 @@ func (in *drafted) draft(loc *time.Location) (schedule.Draft, error) {
 	if in.Schedule == nil {
 		return d, web.Refuse(http.StatusUnprocessableEntity, "schedule needs one of every_seconds, cron and at")
 	}
+
 	var err error
 	d.Timing, err = in.Schedule.parse(loc)
 	return d, err
@@ -118,10 +124,12 @@ func (s Schedule) renew(ctx context.Context, payload json.RawMessage) (any, erro
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	t, err := j.findTrigger(ctx, in.ID)
 	if err != nil {
 		return nil, unwilling(err)
@@ -135,17 +143,21 @@ func (s Schedule) preview(ctx context.Context, payload json.RawMessage) (any, er
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	j, err := s.jobs(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	if strings.TrimSpace(in.Message) == "" {
 		in.Message = "preview" // a form asks before there is one
 	}
+
 	draft, err := in.draft(j.Location)
 	if err != nil {
 		return nil, err
 	}
+
 	added, err := j.Foresee(ctx, draft, previewRuns)
 	if err != nil {
 		return nil, unwilling(err)
@@ -169,18 +181,22 @@ func (s Schedule) history(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	limit, err := number(r, "limit", historyMost)
 	if err != nil {
 		return nil, err
 	}
+
 	before, err := number(r, "cursor", 0)
 	if err != nil {
 		return nil, err
 	}
+
 	all, err := j.allRuns(ctx, r.PathValue("id"))
 	if err != nil {
 		return nil, unwilling(err)
 	}
+
 	limit = min(max(limit, 1), historyMost)
 	var page []schedule.Run
 	out := map[string]any{"cursor": nil}
@@ -194,6 +210,7 @@ func (s Schedule) history(ctx context.Context, r *http.Request) (any, error) {
 		}
 		page = append(page, run)
 	}
+
 	out["runs"] = j.runs(page)
 	return out, nil
 }
@@ -215,6 +232,7 @@ func (j jobs) findTrigger(ctx context.Context, id string) (schedule.Trigger, err
 			return triggers[i], nil
 		}
 	}
+
 	if err == nil {
 		err = schedule.ErrNoTrigger
 	}

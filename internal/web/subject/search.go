@@ -50,24 +50,29 @@ func (s Search) search(ctx context.Context, r *http.Request) (any, error) {
 	if now.Index == nil {
 		return nil, web.Refuse(http.StatusNotImplemented, "there is no search index; the built-in tools are switched off")
 	}
+
 	form := r.URL.Query()
 	q := search.Query{Text: form.Get("q"), Session: form.Get("session"), Everyone: true, Open: "\x02", Close: "\x03"}
 	if strings.TrimSpace(q.Text) == "" || len(q.Text) > queryBytes {
 		return nil, web.Refuse(http.StatusBadRequest, "q must have between 1 and %d bytes", queryBytes)
 	}
+
 	for name, to := range map[string]*time.Time{"after": &q.After, "before": &q.Before} {
 		if *to, err = moment(r, name, now.Location); err != nil {
 			return nil, err
 		}
 	}
+
 	limit, err := number(r, "limit", hitsDefault)
 	if err != nil {
 		return nil, err
 	}
+
 	from, err := number(r, "cursor", 0)
 	if err != nil {
 		return nil, err
 	}
+
 	limit, from = min(max(limit, 1), hitsMost), min(from, hitsMost)
 	q.Limit = min(from+limit, hitsMost)
 	res, err := now.Index.Search(ctx, q)
@@ -78,6 +83,7 @@ func (s Search) search(ctx context.Context, r *http.Request) (any, error) {
 	hits := []hit{}
 	views := &views{ctx: ctx, store: now.Sessions}
 	defer views.close()
+
 	for _, f := range res.Hits[min(from, len(res.Hits)):] {
 		hits = append(hits, hit{
 			Session: f.Session,
@@ -90,6 +96,7 @@ func (s Search) search(ctx context.Context, r *http.Request) (any, error) {
 			Outside: f.Tainted,
 		})
 	}
+
 	out := map[string]any{"hits": hits, "total": res.Total, "at_least": res.AtLeast, "behind": res.Behind, "cursor": nil}
 	if len(res.Hits) == q.Limit && q.Limit < hitsMost {
 		out["cursor"] = strconv.Itoa(q.Limit)
@@ -109,6 +116,7 @@ func (v *views) index(f *search.Hit) *int {
 	if f.Source != "session" || f.Session == "" {
 		return nil
 	}
+
 	view, known := v.open[f.Session]
 	if !known {
 		if v.open == nil {
@@ -117,6 +125,7 @@ func (v *views) index(f *search.Hit) *int {
 		view, _ = session.OpenView(v.ctx, v.store, f.Session)
 		v.open[f.Session] = view
 	}
+
 	if view == nil {
 		return nil
 	}

@@ -38,6 +38,7 @@ func (s Sidebar) read(ctx context.Context, _ *http.Request) (any, error) {
 	case !object(data):
 		return nil, fmt.Errorf("%s holds no JSON object", s.Store.Where(sidebarName))
 	}
+
 	return json.RawMessage(data), nil
 }
 
@@ -49,12 +50,14 @@ func (s Sidebar) write(ctx context.Context, payload json.RawMessage) (any, error
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	switch {
 	case !object(in.State):
 		return nil, web.Refuse(http.StatusBadRequest, "state must be an object")
 	case len(in.State) > maxSidebar:
 		return nil, web.Refuse(http.StatusRequestEntityTooLarge, "state is larger than %d bytes", maxSidebar)
 	}
+
 	if _, err := s.Store.Put(ctx, sidebarName, in.State, store.Any, true); err != nil {
 		return nil, err
 	}

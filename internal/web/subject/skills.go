@@ -76,6 +76,7 @@ func (k Skills) list(ctx context.Context, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	out := []taught{}
 	for _, s := range now.Skills.List() {
 		t, err := describe(s, now.Place)
@@ -84,9 +85,11 @@ func (k Skills) list(ctx context.Context, _ *http.Request) (any, error) {
 		}
 		out = append(out, t)
 	}
+
 	for _, name := range now.Disabled {
 		out = append(out, taught{Name: name, Disabled: true})
 	}
+
 	slices.SortStableFunc(out, func(a, b taught) int { return cmp.Compare(a.Name, b.Name) })
 	return map[string]any{"skills": out}, nil
 }
@@ -96,10 +99,12 @@ func (k Skills) one(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s, ok := now.Skills.Load(r.PathValue("name"))
 	if !ok {
 		return nil, web.Refuse(http.StatusNotFound, "there is no skill %.100q", r.PathValue("name"))
 	}
+
 	t, err := describe(s, now.Place)
 	body := now.Secrets.Redact(s.Body)
 	t.Text, t.File = &body, now.Secrets.Redact(s.File)
@@ -135,6 +140,7 @@ func describe(s skill.Skill, at skill.Place) (taught, error) {
 	if s.Source != skill.FromInstalled {
 		return t, nil
 	}
+
 	rec, found, err := skill.FindInstalled(at, s.Name)
 	if found {
 		t.SHA256 = rec.SHA256
@@ -159,10 +165,12 @@ func (k Skills) install(ctx context.Context, payload json.RawMessage) (any, erro
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	src, err := in.parcel(now.Jail)
 	if err != nil {
 		return nil, err
@@ -176,10 +184,12 @@ func (k Skills) update(ctx context.Context, payload json.RawMessage) (any, error
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	rec, found, err := skill.FindInstalled(now.Place, in.Name)
 	if err != nil {
 		return nil, err
@@ -187,16 +197,19 @@ func (k Skills) update(ctx context.Context, payload json.RawMessage) (any, error
 	if _, known := now.Skills.Load(in.Name); !found && !known {
 		return nil, web.Refuse(http.StatusNotFound, "there is no skill %.100q", in.Name)
 	}
+
 	switch {
 	case !found && !in.Force:
 		return nil, web.Refuse(http.StatusConflict, "%s was not installed but comes with the program or was written in the workspace; send force to put another in its place", in.Name)
 	case found && rec.Changed() && !in.Force:
 		return nil, web.Refuse(http.StatusConflict, "%s was changed since it was installed; send force to lose the changes", in.Name)
 	}
+
 	src, err := in.parcel(now.Jail)
 	if err != nil {
 		return nil, err
 	}
+
 	src.Only = in.Name
 	always := rec.Always
 	if in.Always != nil {
@@ -218,6 +231,7 @@ func (k Skills) add(now *Program, force bool, src skill.Parcel, always bool) (an
 	if err != nil {
 		return nil, unfit(err)
 	}
+
 	out := map[string]any{"name": rec.Name, "problems": append([]skill.Problem{}, problems...)}
 	if s, ok := now.Skills.Load(rec.Name); ok {
 		if out["skill"], err = describe(s, now.Place); err != nil {
@@ -235,6 +249,7 @@ func (k Skills) remove(ctx context.Context, payload json.RawMessage) (any, error
 	if err := web.Decode(payload, &in); err != nil {
 		return nil, err
 	}
+
 	now, err := k.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -260,10 +275,12 @@ func (k Skills) draft(do func(skill.Place, skill.Draft) ([]skill.Problem, error)
 		if err := web.Decode(payload, &in); err != nil {
 			return nil, err
 		}
+
 		now, err := k.Now(ctx)
 		if err != nil {
 			return nil, err
 		}
+
 		problems, err := do(now.place(in.Force), skill.Draft{Name: in.Name, Text: in.Text, Version: in.Version})
 		if err != nil {
 			return nil, unfit(err)
@@ -286,6 +303,7 @@ func unfit(err error) error {
 	if _, ok := errors.AsType[*os.LinkError](err); ok {
 		return err
 	}
+
 	switch {
 	case errors.Is(err, skill.ErrNotFound):
 		return web.Refuse(http.StatusNotFound, "%v", err)
@@ -296,6 +314,7 @@ func unfit(err error) error {
 	case errors.Is(err, skill.ErrExists), errors.Is(err, skill.ErrOwn):
 		return web.Refuse(http.StatusConflict, "%v; send force to do it anyway", err)
 	}
+
 	return web.Refuse(http.StatusUnprocessableEntity, "%v", err)
 }
 
@@ -309,11 +328,13 @@ func (in *skillWish) parcel(within *diskio.Jail) (skill.Parcel, error) {
 		data, err := archive(in.DataURL)
 		return skill.Parcel{Name: in.Name, From: "upload " + in.Name, Archive: data}, err
 	}
+
 	jail := within.Narrower(diskio.Narrow{Restrict: true})
 	abs, err := jail.Path(in.Path)
 	if err != nil {
 		return skill.Parcel{}, barred(in.Path, err)
 	}
+
 	src := skill.Parcel{Name: filepath.Base(abs), From: abs}
 	info, err := jail.Stat(in.Path)
 	switch {
@@ -323,6 +344,7 @@ func (in *skillWish) parcel(within *diskio.Jail) (skill.Parcel, error) {
 	default:
 		src.Archive, err = readArchive(jail, in.Path)
 	}
+
 	if err != nil {
 		return skill.Parcel{}, barred(in.Path, err)
 	}
@@ -338,6 +360,7 @@ func archive(url string) ([]byte, error) {
 	if base64.StdEncoding.DecodedLen(len(body)) > skill.MaxTotal+3 {
 		return nil, web.Refuse(http.StatusRequestEntityTooLarge, "the archive has more than %d MiB", skill.MaxTotal>>20)
 	}
+
 	data, err := base64.StdEncoding.DecodeString(body)
 	if err != nil || len(data) == 0 {
 		return nil, web.Refuse(http.StatusBadRequest, "data_url holds no base64")
@@ -350,6 +373,7 @@ func readArchive(jail *diskio.Jail, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	data, err := io.ReadAll(io.LimitReader(f, skill.MaxTotal+1))
 	if err == nil && len(data) > skill.MaxTotal {
@@ -381,10 +405,12 @@ func (f *folder) gather(dir *diskio.Dir, at string) error {
 	if err != nil {
 		return err
 	}
+
 	for _, e := range entries {
 		if len(f.files) > skill.MaxFiles || f.bytes > skill.MaxTotal || strings.Count(at, "/") > 32 {
 			return web.Refuse(http.StatusRequestEntityTooLarge, "the folder has more than %d files or %d MiB", skill.MaxFiles, skill.MaxTotal>>20)
 		}
+
 		switch {
 		case e.Name() == ".git" || e.Name() == "node_modules": // left out of skills in any case
 		case e.IsDir():
@@ -392,10 +418,12 @@ func (f *folder) gather(dir *diskio.Dir, at string) error {
 		default:
 			err = f.add(dir, at, e)
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -415,10 +443,12 @@ func (f *folder) add(dir *diskio.Dir, at string, e fs.DirEntry) error {
 	if !info.Mode().IsRegular() {
 		return web.Refuse(http.StatusUnprocessableEntity, "%s is a link or no regular file", at+e.Name())
 	}
+
 	data, _, err := dir.ReadFile(e.Name(), skill.MaxTotal, nil, nil)
 	if err != nil {
 		return err
 	}
+
 	f.files = append(f.files, skill.File{Path: at + e.Name(), Data: data, Exec: info.Mode()&0o111 != 0})
 	f.bytes += len(data)
 	return nil

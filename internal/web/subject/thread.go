@@ -104,19 +104,23 @@ func (t Thread) read(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	now, err := t.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	out := map[string]any{}
 	if seq, ok := t.Seq(p.key); ok { // what comes after it is in later events, if not in the log already
 		out["seq"] = seq
 	}
+
 	out["subagents"] = now.Agent.Subagents(p.key)
 	v, err := session.OpenView(ctx, now.Sessions, p.key)
 	if err != nil {
 		return nil, err
 	}
+
 	defer v.Close() //nolint:errcheck // only read from
 	if err := p.read(ctx, v); err != nil {
 		return nil, err
@@ -126,10 +130,12 @@ func (t Thread) read(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil && ctx.Err() == nil {
 		t.Log.WarnContext(ctx, "the record of file changes cannot be read", "session", p.key, "err", err)
 	}
+
 	messages := p.redact(now.Secrets)
 	for _, m := range messages {
 		t.attach(m)
 	}
+
 	out["messages"] = messages
 	out["turns"] = turns
 	out["total"] = v.Len()
@@ -158,12 +164,14 @@ func pageOf(r *http.Request) (*page, error) {
 		}
 		*in.to = n
 	}
+
 	if way := r.URL.Query().Get("direction"); way != "" && way != "latest" {
 		return nil, web.Refuse(http.StatusBadRequest, "direction can only be latest, not %.40q", way)
 	}
 	if min(before, after) >= 0 || min(before, around) >= 0 || min(after, around) >= 0 {
 		return nil, web.Refuse(http.StatusBadRequest, "only one of before, after and around can be given")
 	}
+
 	p.limit = min(max(p.limit, 1), pageMax)
 	p.at, p.back = math.MaxInt, p.limit
 	switch {
@@ -174,6 +182,7 @@ func pageOf(r *http.Request) (*page, error) {
 	case around >= 0:
 		p.at, p.back, p.ahead = around, p.limit/2, true
 	}
+
 	return p, nil
 }
 
@@ -203,6 +212,7 @@ func (p *page) read(ctx context.Context, v *session.View) error {
 	if err := p.backward(ctx, v); err != nil {
 		return err
 	}
+
 	slices.Reverse(p.records)
 	lead, err := p.lead(ctx, v)
 	if err != nil {
@@ -216,9 +226,11 @@ func (p *page) read(ctx context.Context, v *session.View) error {
 	for i := range lead {
 		p.turnOf(&lead[i].Record)
 	}
+
 	for i := range p.records {
 		p.addRecord(&p.records[i])
 	}
+
 	p.records = nil
 	return nil
 }
@@ -229,6 +241,7 @@ func (p *page) backward(ctx context.Context, v *session.View) error {
 		if err != nil {
 			return err
 		}
+
 		seen := shown(&it)
 		if seen && p.full(&it, p.back) {
 			p.more = true
@@ -237,6 +250,7 @@ func (p *page) backward(ctx context.Context, v *session.View) error {
 		if p.back == 0 {
 			continue // only whether there is something
 		}
+
 		p.add(it, seen)
 		p.from = it.Index
 		if p.bytes > rawBytes {
@@ -256,22 +270,27 @@ func (p *page) forward(ctx context.Context, v *session.View) error {
 		if err != nil {
 			return err
 		}
+
 		seen := shown(&it)
 		if !full && seen && p.full(&it, p.limit) {
 			full = true
 		}
+
 		if !full {
 			p.add(it, seen)
 			continue
 		}
+
 		p.newer = p.newer || seen
 		if behind++; it.Record.Role == llm.Assistant && p.newer || behind > tailMost {
 			return nil
 		}
+
 		if it.Note != nil || it.Record.Role == llm.ToolRole {
 			p.add(it, false)
 		}
 	}
+
 	return nil
 }
 
@@ -312,6 +331,7 @@ func resultOf(r *session.Record) string {
 	if r.Runtime == nil {
 		return ""
 	}
+
 	const fence = "<untrusted id="
 	_, said, _ := strings.Cut(r.Runtime.Suffix, fence)
 	said, _ = runner.Unfence(llm.Text(fence + said))
@@ -339,9 +359,11 @@ func (p *page) lead(ctx context.Context, v *session.View) (lead []session.Item, 
 			break
 		}
 	}
+
 	if len(p.records) > 0 && first == "" || p.from == 0 {
 		return nil, nil
 	}
+
 	for it, err := range v.Backward(ctx, p.from) {
 		if err != nil {
 			return nil, err
@@ -349,20 +371,24 @@ func (p *page) lead(ctx context.Context, v *session.View) (lead []session.Item, 
 		if it.Note != nil {
 			continue
 		}
+
 		if first == "" {
 			first = it.Record.TurnID
 		}
+
 		if it.Record.TurnID != first || len(lead) == leadMost {
 			break
 		}
 		if it.Record.InboundID == "" {
 			continue
 		}
+
 		lead = append(lead, it)
 		if it.Record.Role == llm.User {
 			break
 		}
 	}
+
 	return lead, nil
 }
 
@@ -371,6 +397,7 @@ func (p *page) addRecord(it *session.Item) {
 	if n := len(p.messages); n > 0 && p.messages[n-1].Interrupted && r.Internal && p.asked[r.InboundID] {
 		p.messages = p.messages[:n-1] // the message was taken up again
 	}
+
 	switch {
 	case it.Note != nil:
 		var n session.TurnNote
@@ -378,12 +405,14 @@ func (p *page) addRecord(it *session.Item) {
 			p.notes[n.ID] = &n
 		}
 		return
+
 	case r.Role == llm.ToolRole:
 		p.result(r)
 		return
 	case r.Role != llm.User && r.Role != llm.Assistant:
 		return
 	}
+
 	m := &said{
 		Index:       it.Index,
 		Role:        r.Role,
@@ -411,10 +440,12 @@ func (p *page) addRecord(it *session.Item) {
 	if len(r.ToolCalls) > 0 {
 		p.pending = map[string]*called{}
 	}
+
 	for _, c := range r.ToolCalls {
 		call := &called{CallID: c.ID, Name: c.Name, args: head(c.Arguments, callBytes)}
 		m.ToolCalls, p.pending[c.ID] = append(m.ToolCalls, call), call
 	}
+
 	if shown(it) {
 		p.messages = append(p.messages, m)
 	}
@@ -431,6 +462,7 @@ func (p *page) turnOf(r *session.Record) string {
 		}
 		return id
 	}
+
 	if r.TurnID == p.turn && p.client != "" {
 		return p.client
 	}
@@ -443,6 +475,7 @@ func (p *page) result(r *session.Record) {
 	if call == nil || call.Result != nil {
 		return
 	}
+
 	delete(p.pending, r.ToolCallID)
 	said, fenced := runner.Unfence(r.Content)
 	said = strings.TrimSuffix(said, tool.Hint) // is for the model
@@ -467,6 +500,7 @@ func (p *page) redact(secrets *httpsafe.Registry) []*said {
 			}
 		}
 	}
+
 	if p.messages == nil {
 		p.messages = []*said{}
 	}
@@ -481,6 +515,7 @@ func arguments(s string) json.RawMessage {
 	if len(s) <= callBytes && object([]byte(s)) {
 		return json.RawMessage(s)
 	}
+
 	out, err := json.Marshal(clip(s, callBytes))
 	if err != nil {
 		return nil // texts can always be written

@@ -62,6 +62,7 @@ func (p *page) turns(ctx context.Context, now *Program) (out []*turned, err erro
 		known[m.turn] = t
 		out = append(out, t)
 	}
+
 	if now.Changes != nil && len(out) > 0 {
 		var changed []undo.Turn
 		changed, err = now.Changes.Turns(ctx, p.key)
@@ -83,6 +84,7 @@ func (p *page) turns(ctx context.Context, now *Program) (out []*turned, err erro
 			kept = append(kept, t)
 		}
 	}
+
 	return kept, err
 }
 
@@ -98,6 +100,7 @@ func (t *turned) fill(secrets *httpsafe.Registry) {
 	t.ErrorKind = n.ErrorKind
 	t.Refused = secrets.Redact(n.Refused)
 	t.Usage, t.Receipts = &n.Usage, n.Receipts
+
 	for _, e := range n.Edits {
 		shown := edited{
 			CallID:    e.CallID,
@@ -111,6 +114,7 @@ func (t *turned) fill(secrets *httpsafe.Registry) {
 		}
 		t.Edits = append(t.Edits, shown)
 	}
+
 	for _, s := range n.Notices {
 		t.Notices = append(t.Notices, notice{At: stamp(s.At), Text: secrets.Redact(s.Text)})
 	}

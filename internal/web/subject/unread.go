@@ -93,6 +93,7 @@ func (u *Unread) load(ctx context.Context) {
 	if u.counts != nil {
 		return
 	}
+
 	u.counts = map[string]int{}
 	data, version, err := u.store.Doc(ctx, unreadName)
 	if err == nil && version != store.Missing {
@@ -111,14 +112,17 @@ func (u *Unread) replay(ctx context.Context) (err error) {
 	if u.changes, err = u.store.Log(ctx, unreadLog); err != nil {
 		return err
 	}
+
 	info, err := u.changes.Info(ctx)
 	if err != nil {
 		return err
 	}
+
 	for line, err := range store.Lines(u.changes, 0, info.Size) {
 		if err != nil {
 			return err
 		}
+
 		var change unreadChange
 		switch {
 		case json.Unmarshal(line.Bytes, &change) != nil || change.Key == "": // damaged: later ones may be right
@@ -128,6 +132,7 @@ func (u *Unread) replay(ctx context.Context) (err error) {
 			u.counts[change.Key] = change.Count
 		}
 	}
+
 	return nil
 }
 
@@ -146,6 +151,7 @@ func (u *Unread) append(ctx context.Context, change unreadChange) error {
 	if err != nil {
 		return err
 	}
+
 	line = append(line, '\n')
 	info, err := u.changes.Info(ctx)
 	if err != nil {
@@ -185,6 +191,7 @@ func (c Conversations) seen(ctx context.Context, payload json.RawMessage) (any, 
 	if in.Key == "" {
 		return nil, web.Refuse(http.StatusBadRequest, "key is missing: say which conversation")
 	}
+
 	c.Unread.seen(ctx, in.Key)
 	return map[string]any{"key": in.Key}, nil
 }

@@ -30,6 +30,7 @@ func Golden(t *testing.T, name string, render func(source string) string) {
 		writeLines(&b, "   ", s.Source)
 		writeLines(&b, "-> ", render(s.Source))
 	}
+
 	got := b.String()
 
 	file := filepath.Join("testdata", name+".golden")
@@ -42,6 +43,7 @@ func Golden(t *testing.T, name string, render func(source string) string) {
 		}
 		return
 	}
+
 	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

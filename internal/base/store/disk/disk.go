@@ -109,11 +109,13 @@ func (s *Store) list(ctx context.Context, dir, suffix string) iter.Seq2[store.In
 			yield(store.Info{}, err)
 			return
 		}
+
 		entries, err := os.ReadDir(p)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			yield(store.Info{}, err)
 			return
 		}
+
 		for _, e := range entries {
 			if err := context.Cause(ctx); err != nil {
 				yield(store.Info{}, err)
@@ -122,6 +124,7 @@ func (s *Store) list(ctx context.Context, dir, suffix string) iter.Seq2[store.In
 			if !strings.HasSuffix(e.Name(), suffix) || e.Name()[0] == '.' || !e.Type().IsRegular() {
 				continue
 			}
+
 			fi, err := e.Info()
 			if err != nil {
 				continue // it went meanwhile
@@ -143,6 +146,7 @@ func (s *Store) Stat(_ context.Context, name string) (store.Info, error) {
 	if err != nil {
 		return store.Info{}, err
 	}
+
 	fi, err := os.Stat(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return store.Info{Name: name}, nil
@@ -170,6 +174,7 @@ func readDoc(p string) ([]byte, store.Version, error) {
 	if err != nil {
 		return nil, store.Missing, err
 	}
+
 	buf := bytes.NewBuffer(make([]byte, 0, fi.Size()+bytes.MinRead))
 	_, err = buf.ReadFrom(f)
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -188,10 +193,12 @@ func openFile(p string, flags int) (f *os.File, fi os.FileInfo, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	fi, err = f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file (mode %s). Move it away", p, fi.Mode())
 	}
+
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
@@ -219,11 +226,13 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, old store.Ver
 	if err != nil {
 		return store.Missing, err
 	}
+
 	if old != store.Any {
 		release, err := store.WaitLock(ctx, s, name+suffixLock, writeWait)
 		if err != nil {
 			return store.Missing, err
 		}
+
 		defer func() { err = errors.Join(err, release()) }()
 		have, now, err := readDoc(p)
 		if err != nil {
@@ -232,6 +241,7 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, old store.Ver
 		if now != old {
 			return store.Missing, fmt.Errorf("%s: %w", p, store.ErrChanged)
 		}
+
 		if old != store.Missing && bytes.Equal(have, data) {
 			if sync { // it may have been written without
 				err = syncFile(p)
@@ -239,14 +249,17 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, old store.Ver
 			return now, err
 		}
 	}
+
 	if err := s.tighten(filepath.Dir(p)); err != nil {
 		return store.Missing, err
 	}
+
 	s.sweep(filepath.Dir(p))
 	write := diskio.WriteFile
 	if !sync {
 		write = replaceSoon
 	}
+
 	if err := inFolder(p, func() error { return write(p, data, 0o600) }); err != nil {
 		return store.Missing, err
 	}
@@ -276,6 +289,7 @@ func (s *Store) sweep(dir string) {
 	if swept {
 		return
 	}
+
 	old, _ := filepath.Glob(filepath.Join(dir, ".*"+tempName)) // the pattern is sound
 	for _, p := range old {
 		if fi, err := os.Lstat(p); err == nil && time.Since(fi.ModTime()) > litterAge {
@@ -315,10 +329,12 @@ func writeTemp(p string, src io.Reader, sync bool) (tmp string, err error) {
 	if err != nil {
 		return "", err
 	}
+
 	_, err = io.Copy(f, src)
 	if err == nil && sync {
 		err = f.Sync()
 	}
+
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
@@ -343,6 +359,7 @@ func (s *Store) Remove(_ context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+
 	err = os.Remove(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -359,14 +376,17 @@ func (s *Store) Archive(_ context.Context, name, as string, n int64) error {
 	if err != nil {
 		return err
 	}
+
 	to, err := s.path(as)
 	if err != nil {
 		return err
 	}
+
 	f, fi, err := openFile(resolved(from), os.O_RDONLY)
 	if err != nil {
 		return err
 	}
+
 	s.sweep(filepath.Dir(to))
 	err = archive(f, fi, to, n)
 	return errors.Join(err, f.Close())
@@ -376,6 +396,7 @@ func archive(f *os.File, fi os.FileInfo, to string, n int64) error {
 	if fi.Size() < n {
 		return fmt.Errorf("%s: %w", f.Name(), store.ErrMoved)
 	}
+
 	switch there, err := os.Lstat(to); {
 	case err == nil && os.SameFile(there, fi) && fi.Size() == n:
 		return nil
@@ -385,6 +406,7 @@ func archive(f *os.File, fi os.FileInfo, to string, n int64) error {
 			err = fmt.Errorf("%s: %w", to, store.ErrExists)
 		}
 		return err
+
 	case err == nil:
 		return fmt.Errorf("%s: %w", to, store.ErrExists)
 	case !errors.Is(err, fs.ErrNotExist):
@@ -396,6 +418,7 @@ func archive(f *os.File, fi os.FileInfo, to string, n int64) error {
 			return diskio.SyncDir(filepath.Dir(to))
 		}
 	}
+
 	var tmp string
 	err := inFolder(to, func() (err error) {
 		tmp, err = writeTemp(to, io.NewSectionReader(f, 0, n), true)
@@ -412,6 +435,7 @@ func sameContent(p string, want io.Reader) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	a, b := make([]byte, 64<<10), make([]byte, 64<<10)
 	for {
@@ -420,6 +444,7 @@ func sameContent(p string, want io.Reader) (bool, error) {
 		if !bytes.Equal(a[:n], b[:m]) {
 			return false, nil
 		}
+
 		if errA != nil || errB != nil {
 			ended := func(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 			if ended(errA) && ended(errB) {
@@ -444,6 +469,7 @@ func (s *Store) Watch(ctx context.Context, dirs []string, changed func()) error 
 		}
 		paths[i] = p
 	}
+
 	return diskio.Watch(ctx, paths, changed)
 }
 

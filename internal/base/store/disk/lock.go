@@ -21,6 +21,7 @@ func (s *Store) Lock(_ context.Context, name string) (release func() error, err 
 	if err != nil {
 		return nil, err
 	}
+
 	if strings.HasSuffix(name, suffixLock) {
 		var lock *diskio.Lock
 		err := inFolder(p, func() (err error) {
@@ -35,17 +36,21 @@ func (s *Store) Lock(_ context.Context, name string) (release func() error, err 
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.held[p] {
 		return nil, &diskio.LockedError{Path: p, PID: os.Getpid()}
 	}
+
 	locks := s.locks[filepath.Dir(p)]
 	if locks == nil {
 		locks = diskio.NewLocks(filepath.Dir(p))
 		s.locks[filepath.Dir(p)] = locks
 	}
+
 	if err := inFolder(p, func() error { return locks.Try(filepath.Base(p)) }); err != nil {
 		return nil, err
 	}
+
 	s.held[p] = true
 	return once(func() error { return s.release(p, locks) }), nil
 }
@@ -62,11 +67,13 @@ func once(release func() error) func() error {
 func (s *Store) release(p string, locks *diskio.Locks) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	delete(s.held, p)
 	err := locks.Release(filepath.Base(p))
 	if i := slices.Index(s.resting, p); i >= 0 {
 		s.resting = slices.Delete(s.resting, i, i+1)
 	}
+
 	s.resting = append(s.resting, p)
 	if len(s.resting) > restingLocks {
 		old := s.resting[0]
@@ -75,6 +82,7 @@ func (s *Store) release(p string, locks *diskio.Locks) error {
 			err = errors.Join(err, l.Forget(filepath.Base(old)))
 		}
 	}
+
 	return err
 }
 
@@ -82,10 +90,12 @@ func (s *Store) release(p string, locks *diskio.Locks) error {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	var err error
 	for _, l := range s.locks {
 		err = errors.Join(err, l.Close())
 	}
+
 	clear(s.locks)
 	clear(s.held)
 	s.resting = nil

@@ -44,15 +44,18 @@ func (l *logFile) ReadAt(p []byte, off int64) (int, error) {
 		if l.info.Size == 0 {
 			return 0, io.EOF
 		}
+
 		seen := l.seen
 		if err := l.open(os.O_RDONLY); err != nil {
 			return 0, err
 		}
+
 		defer l.closeIdle()
 		if now, err := l.f.Stat(); err != nil || seen != nil && !os.SameFile(now, seen) {
 			return 0, errors.Join(err, l.moved())
 		}
 	}
+
 	return l.f.ReadAt(p, off)
 }
 
@@ -75,9 +78,11 @@ func (l *logFile) refresh() error {
 			l.info = store.Info{Name: l.info.Name}
 			return nil
 		}
+
 		if err != nil {
 			return err
 		}
+
 		sameFile := l.seen != nil && os.SameFile(named, l.seen)
 		sameTime := l.own || named.ModTime().Equal(l.info.Changed)
 		if sameFile && named.Size() == l.size && sameTime {
@@ -86,14 +91,17 @@ func (l *logFile) refresh() error {
 			l.info.Changed = named.ModTime()
 			return nil
 		}
+
 		if l.f != nil && !sameFile {
 			l.drop()
 		}
+
 		if l.f == nil {
 			err := l.open(os.O_RDWR)
 			if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) { // what cannot be written can perhaps be read
 				err = l.open(os.O_RDONLY)
 			}
+
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
@@ -101,6 +109,7 @@ func (l *logFile) refresh() error {
 				return err
 			}
 		}
+
 		return l.measure()
 	}
 	return fmt.Errorf("%s is replaced all the time", l.path)
@@ -112,10 +121,12 @@ func (l *logFile) measure() error {
 	if err != nil {
 		return err
 	}
+
 	torn, err := tornBytes(l.f, fi.Size())
 	if err != nil {
 		return err
 	}
+
 	l.seen = fi
 	l.size = fi.Size()
 	l.own = false
@@ -128,12 +139,14 @@ func tornBytes(f *os.File, size int64) (int64, error) {
 	if size == 0 {
 		return 0, nil
 	}
+
 	if _, err := f.ReadAt(last[:], size-1); err != nil {
 		if errors.Is(err, io.EOF) { // it is being cut off
 			return 0, nil
 		}
 		return 0, err
 	}
+
 	if last[0] == '\n' {
 		return 0, nil
 	}
@@ -174,11 +187,13 @@ func (l *logFile) Append(ctx context.Context, at int64, lines []byte, sync bool)
 	if len(lines) == 0 || lines[len(lines)-1] != '\n' {
 		return errors.New("only whole lines can be appended to a log")
 	}
+
 	l.mu.Lock()
 	err := l.append(ctx, at, lines)
 	if !sync || err != nil {
 		l.closeIdle()
 	}
+
 	l.mu.Unlock()
 	if err != nil || !sync {
 		return err
@@ -190,6 +205,7 @@ func (l *logFile) append(ctx context.Context, at int64, lines []byte) (err error
 	if err := l.lock(ctx, at == 0); err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, l.unlock()) }()
 	if l.info.Size != at {
 		return fmt.Errorf("%w (%d bytes, expected %d)", l.moved(), l.info.Size, at)
@@ -201,6 +217,7 @@ func (l *logFile) append(ctx context.Context, at int64, lines []byte) (err error
 		l.seen = nil
 		return err
 	}
+
 	l.size = at + int64(len(lines))
 	l.info.Size, l.own = l.size, true
 	return nil
@@ -218,6 +235,7 @@ func (l *logFile) lock(ctx context.Context, create bool) (err error) {
 	if l.readOnly {
 		l.drop()
 	}
+
 	for {
 		if l.f == nil {
 			err := l.open(os.O_RDWR)
@@ -225,6 +243,7 @@ func (l *logFile) lock(ctx context.Context, create bool) (err error) {
 				l.unsure = true
 				err = inFolder(l.path, func() error { return l.open(os.O_RDWR | os.O_CREATE) })
 			}
+
 			if errors.Is(err, fs.ErrNotExist) {
 				return l.moved()
 			}
@@ -233,19 +252,23 @@ func (l *logFile) lock(ctx context.Context, create bool) (err error) {
 			}
 			l.seen = nil
 		}
+
 		if err := l.lockFile(ctx); err != nil {
 			return err
 		}
+
 		named, err := os.Stat(l.path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+
 		if err == nil && l.seen != nil && os.SameFile(named, l.seen) {
 			if named.Size() == l.size {
 				return nil
 			}
 			return l.measure()
 		}
+
 		if err == nil {
 			held, err := l.f.Stat()
 			if err != nil {
@@ -255,6 +278,7 @@ func (l *logFile) lock(ctx context.Context, create bool) (err error) {
 				return l.measure()
 			}
 		}
+
 		l.drop() // closing it releases its lock
 	}
 }
@@ -290,12 +314,14 @@ func (l *logFile) repair() error {
 	if l.size == l.info.Size {
 		return nil
 	}
+
 	aside := l.path + suffixTorn
 	size, torn, err := diskio.RepairTail(l.f, aside, true)
 	if err != nil {
 		l.seen = nil
 		return err
 	}
+
 	l.size, l.info.Size = size, size
 	if torn > 0 {
 		l.store.log.Warn("half a line of a crash was kept aside", "file", aside, "bytes", torn)
@@ -308,10 +334,12 @@ func (l *logFile) repair() error {
 func (l *logFile) Repair(ctx context.Context) (torn int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	defer l.closeIdle()
 	if err := l.refresh(); err != nil || !l.info.Exists() {
 		return 0, err
 	}
+
 	tmp := l.path + suffixTemp
 	_, left := os.Lstat(tmp)
 	if l.size == l.info.Size && left != nil {
@@ -320,9 +348,11 @@ func (l *logFile) Repair(ctx context.Context) (torn int64, err error) {
 	if err := l.lock(ctx, false); err != nil {
 		return 0, err
 	}
+
 	if left == nil {
 		_ = os.Remove(tmp) // whoever replaces the log holds its lock: this one died
 	}
+
 	torn = l.size - l.info.Size
 	return torn, errors.Join(l.repair(), l.unlock())
 }
@@ -336,26 +366,32 @@ func (l *logFile) Sync(ctx context.Context) error {
 			return err
 		}
 	}
+
 	f, unsure := l.f, l.unsure
 	l.mu.Unlock()
 	if f == nil {
 		return nil
 	}
+
 	if err := f.Sync(); errors.Is(err, fs.ErrClosed) {
 		return l.Sync(ctx) // it was replaced meanwhile
 	} else if err != nil {
 		return err
 	}
+
 	if unsure {
 		if err := diskio.SyncDir(filepath.Dir(l.path)); err != nil {
 			return err
 		}
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if unsure {
 		l.unsure = false
 	}
+
 	l.closeIdle()
 	return nil
 }
@@ -365,12 +401,15 @@ func (l *logFile) Replace(ctx context.Context, at int64, lines []byte) (err erro
 	if len(lines) > 0 && lines[len(lines)-1] != '\n' {
 		return errors.New("a log holds whole lines only")
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	defer l.closeIdle()
 	if err := l.lock(ctx, at <= 0); err != nil {
 		return err
 	}
+
 	defer func() { err = errors.Join(err, l.unlock()) }()
 	if at >= 0 && l.info.Size != at {
 		return fmt.Errorf("%w (%d bytes, expected %d)", l.moved(), l.info.Size, at)
@@ -387,11 +426,13 @@ func (l *logFile) Replace(ctx context.Context, at int64, lines []byte) (err erro
 	if err := diskio.CopyFile(tmp, bytes.NewReader(lines), 0o600); err != nil {
 		return err
 	}
+
 	l.closeIdle()
 	if err := diskio.Retry(func() error { return os.Rename(tmp, target) }); err != nil {
 		_ = os.Remove(tmp) // the next attempt replaces it anyway
 		return err
 	}
+
 	l.drop() // closing the old file releases its lock
 	l.unsure = true
 	if err := l.open(os.O_RDWR); err != nil {
@@ -403,6 +444,7 @@ func (l *logFile) Replace(ctx context.Context, at int64, lines []byte) (err erro
 	if err := diskio.SyncDir(filepath.Dir(target)); err != nil {
 		return err
 	}
+
 	l.unsure = false
 	return nil
 }

@@ -37,6 +37,7 @@ func Child(t *testing.T, open Open) {
 	if !ok {
 		t.Skip("only runs as a process to be killed")
 	}
+
 	w := &writer{s: open(t, place), me: me}
 	var wg sync.WaitGroup
 	for _, work := range []func(context.Context, int) error{w.append, w.compact, w.count, w.archive, w.alone} {
@@ -49,6 +50,7 @@ func Child(t *testing.T, open Open) {
 			}
 		})
 	}
+
 	wg.Wait()
 }
 
@@ -80,10 +82,12 @@ func (w *writer) append(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
+
 	id := fmt.Sprintf("%s-%d", w.me, i)
 	if err := add(ctx, l, id+" "+strings.Repeat("x", i%7*3000)+".", i%5 == 0); err != nil {
 		return err
 	}
+
 	w.report("appended", id)
 	return l.Close()
 }
@@ -95,20 +99,24 @@ func (w *writer) compact(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
+
 	defer release() //nolint:errcheck // the process is killed anyway
 	l, err := w.s.Log(ctx, "logs/compacted.jsonl")
 	if err != nil {
 		return err
 	}
+
 	defer l.Close() //nolint:errcheck // nothing waits to be written
 	id := fmt.Sprintf("%s-%d", w.me, i)
 	if err := add(ctx, l, id, false); err != nil {
 		return err
 	}
+
 	lines, size, err := read(ctx, l)
 	if err != nil {
 		return err
 	}
+
 	if len(lines) > replaceAt {
 		gone, kept := lines[:len(lines)-replaceAt/2], lines[len(lines)-replaceAt/2:]
 		err := store.Update(ctx, w.s, "logs/gone.json", func(old []byte) ([]byte, error) {
@@ -117,10 +125,12 @@ func (w *writer) compact(ctx context.Context, i int) error {
 		if err == nil {
 			err = l.Replace(ctx, size, []byte(strings.Join(kept, "\n")+"\n"))
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	w.report("kept", id)
 	return nil
 }
@@ -138,6 +148,7 @@ func (w *writer) count(ctx context.Context, _ int) error {
 	if err != nil {
 		return err
 	}
+
 	w.report("counted", n)
 	return nil
 }
@@ -161,11 +172,13 @@ func (w *writer) archive(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
+
 	defer l.Close() //nolint:errcheck // nothing waits to be written
 	line := fmt.Sprintf("%s-%d", w.me, i)
 	if err := l.Append(ctx, 0, []byte(line+"\n"), false); err != nil {
 		return err
 	}
+
 	n := int64(len(line) + 1)
 	if err := w.s.Archive(ctx, name, "logs/archive/"+line+".jsonl", n); err != nil {
 		return err
@@ -173,6 +186,7 @@ func (w *writer) archive(ctx context.Context, i int) error {
 	if err := l.Replace(ctx, n, nil); err != nil {
 		return err
 	}
+
 	w.report("archived", line)
 	return nil
 }
@@ -183,11 +197,13 @@ func (w *writer) alone(ctx context.Context, _ int) error {
 	if err != nil {
 		return err
 	}
+
 	defer release() //nolint:errcheck // the process is killed anyway
 	data, _, err := w.s.Doc(ctx, "docs/alone.json")
 	if err != nil {
 		return err
 	}
+
 	n, err := block(data)
 	if err != nil {
 		return err
@@ -195,6 +211,7 @@ func (w *writer) alone(ctx context.Context, _ int) error {
 	if _, err := w.s.Put(ctx, "docs/alone.json", bytes.Repeat(fmt.Appendf(nil, "%d\n", n+1), killBlock), store.Any, false); err != nil {
 		return err
 	}
+
 	w.report("alone", n+1)
 	return nil
 }
@@ -204,6 +221,7 @@ func read(ctx context.Context, l store.Log) (lines []string, size int64, err err
 	if err != nil {
 		return nil, 0, err
 	}
+
 	for line, err := range store.Lines(l, 0, info.Size) {
 		if err != nil {
 			return nil, 0, err
@@ -213,6 +231,7 @@ func read(ctx context.Context, l store.Log) (lines []string, size int64, err err
 		}
 		lines = append(lines, string(line.Bytes))
 	}
+
 	return lines, info.Size, nil
 }
 
@@ -232,11 +251,13 @@ func RunKill(t *testing.T, open Open, childTest string, rounds int) {
 				RunChild(t, childTest, fmt.Sprintf("%s=%d.%d|%s", childEnv, round, i, place), lines, func(line string) { w.record(t, line) })
 			})
 		}
+
 		wg.Wait()
 		if t.Failed() {
 			return
 		}
 	}
+
 	s := open(t, place)
 	defer s.Close() //nolint:errcheck // only read from
 	w.judge(t, s)
@@ -261,6 +282,7 @@ func RunChild(t *testing.T, test, env string, lines int, note func(line string))
 	if err == nil {
 		err = cmd.Start()
 	}
+
 	if err != nil {
 		t.Error(err)
 		return
@@ -271,6 +293,7 @@ func RunChild(t *testing.T, test, env string, lines int, note func(line string))
 		if n == lines {
 			_ = cmd.Process.Kill() // it runs until then
 		}
+
 		line, err := r.ReadString('\n') // also what it said before it died
 		if err != nil {
 			if n < lines {
@@ -278,8 +301,10 @@ func RunChild(t *testing.T, test, env string, lines int, note func(line string))
 			}
 			break
 		}
+
 		note(strings.TrimSpace(line))
 	}
+
 	_, _ = io.Copy(io.Discard, out)
 	_ = cmd.Wait() // it was killed
 }
@@ -289,6 +314,7 @@ func (w *witness) record(t *testing.T, line string) {
 	what, id, ok := strings.Cut(line, " ")
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	switch what {
 	case "counted", "alone":
 		n, err := strconv.Atoi(id)
@@ -297,6 +323,7 @@ func (w *witness) record(t *testing.T, line string) {
 		}
 		w.most[what] = max(w.most[what], n)
 		w.safe[what] = append(w.safe[what], id)
+
 	case "appended", "kept", "archived":
 		w.safe[what] = append(w.safe[what], id)
 	default:
@@ -312,6 +339,7 @@ func (w *witness) judge(t *testing.T, s store.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		defer l.Close() //nolint:errcheck // only read from
 		out, _, err := read(ctx, l)
 		if err != nil {
@@ -319,6 +347,7 @@ func (w *witness) judge(t *testing.T, s store.Store) {
 		}
 		return out
 	}
+
 	doc := func(name string) []byte {
 		data, _, err := s.Doc(ctx, name)
 		if err != nil {
@@ -326,6 +355,7 @@ func (w *witness) judge(t *testing.T, s store.Store) {
 		}
 		return data
 	}
+
 	var shared []string
 	for _, line := range lines("logs/shared.jsonl") {
 		id, _, _ := strings.Cut(line, " ")
@@ -334,6 +364,7 @@ func (w *witness) judge(t *testing.T, s store.Store) {
 		}
 		shared = append(shared, id)
 	}
+
 	complete(t, "appended", w.safe["appended"], shared)
 	ordered(t, shared)
 
@@ -348,17 +379,20 @@ func (w *witness) judge(t *testing.T, s store.Store) {
 			t.Errorf("the archive of %s holds %q", id, got)
 		}
 	}
+
 	for what, name := range map[string]string{"counted": "docs/n.json", "alone": "docs/alone.json"} {
 		n, err := block(doc(name))
 		if err != nil || n < w.most[what] {
 			t.Errorf("%s: %d, %v; a process was told that %d is safe", name, n, err, w.most[what])
 		}
+
 		told := slices.Clone(w.safe[what])
 		slices.Sort(told)
 		if len(slices.Compact(told)) != len(w.safe[what]) {
 			t.Errorf("%s: two processes were told the same number", what)
 		}
 	}
+
 	t.Logf("%d lines, %d kept, %d archived, %d and %d versions of documents were said to be safe",
 		len(w.safe["appended"]), len(w.safe["kept"]), len(w.safe["archived"]), len(w.safe["counted"]), len(w.safe["alone"]))
 }
@@ -370,6 +404,7 @@ func complete(t *testing.T, what string, safe, there []string) {
 	for _, id := range there {
 		have[id] = true
 	}
+
 	for _, id := range safe {
 		if !have[id] {
 			t.Errorf("%s was %s and is gone", id, what)
@@ -388,6 +423,7 @@ func ordered(t *testing.T, ids []string) {
 			t.Errorf("a line says %q", id)
 			continue
 		}
+
 		if before, ok := last[who]; ok && n <= before {
 			t.Errorf("%s came after number %d of the same writer", id, before)
 		}

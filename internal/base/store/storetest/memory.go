@@ -49,6 +49,7 @@ func Memory() Open {
 				watchers: map[chan struct{}][]string{},
 			}
 		}
+
 		return &memory{memoryPlace: places[place], at: place}
 	}
 }
@@ -139,6 +140,7 @@ func (m *memory) list(dir, suffix string) iter.Seq2[store.Info, error] {
 				found = append(found, m.things[name].info(name))
 			}
 		}
+
 		m.mu.Unlock()
 		for _, info := range found {
 			if !yield(info, nil) {
@@ -151,6 +153,7 @@ func (m *memory) list(dir, suffix string) iter.Seq2[store.Info, error] {
 func (m *memory) Archive(_ context.Context, name, as string, n int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	from, to := m.things[name], m.things[as]
 	switch {
 	case from == nil:
@@ -162,6 +165,7 @@ func (m *memory) Archive(_ context.Context, name, as string, n int64) error {
 	case !bytes.Equal(to.data, from.data[:n]):
 		return fmt.Errorf("%s: %w", as, store.ErrExists)
 	}
+
 	return valid(as)
 }
 
@@ -179,11 +183,14 @@ func (m *memory) Put(_ context.Context, name string, data []byte, old store.Vers
 	if err := valid(name); err != nil {
 		return "", err
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if old != store.Any && old != m.things[name].version() {
 		return "", fmt.Errorf("%s: %w", name, store.ErrChanged)
 	}
+
 	th := m.fresh(data)
 	m.set(name, th)
 	return th.version(), nil
@@ -212,11 +219,14 @@ func (m *memory) Lock(_ context.Context, name string) (release func() error, err
 	if err := valid(name); err != nil {
 		return nil, err
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if m.locks[name] != nil {
 		return nil, &store.LockedError{Path: m.Where(name), PID: os.Getpid()}
 	}
+
 	m.locks[name] = m
 	return sync.OnceValue(func() error {
 		m.mu.Lock()
@@ -234,6 +244,7 @@ func (m *memory) Watch(ctx context.Context, dirs []string, changed func()) error
 	for i, dir := range dirs {
 		full[i] = path.Clean(dir)
 	}
+
 	m.mu.Lock()
 	m.watchers[happened] = full
 	m.mu.Unlock()
@@ -242,6 +253,7 @@ func (m *memory) Watch(ctx context.Context, dirs []string, changed func()) error
 		defer m.mu.Unlock()
 		delete(m.watchers, happened)
 	}()
+
 	for {
 		changed()
 		select {
@@ -308,11 +320,14 @@ func (l *memoryLog) write(at int64, lines []byte, change func() *thing) error {
 	if len(lines) > 0 && lines[len(lines)-1] != '\n' {
 		return errors.New("a log holds whole lines only")
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if size := l.things[l.name].info("").Size; at >= 0 && at != size {
 		return fmt.Errorf("%s: %w (%d bytes, expected %d)", l.name, store.ErrMoved, size, at)
 	}
+
 	l.seen = change()
 	l.set(l.name, l.seen)
 	return nil

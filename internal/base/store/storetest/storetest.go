@@ -61,6 +61,7 @@ func Run(t *testing.T, open Open) {
 				})
 				return s
 			}}
+
 			r.Store = r.open()
 			test(r)
 		})
@@ -120,6 +121,7 @@ func testLog(r *rig) {
 	if info, err := l.Info(r.ctx); err != nil || info.Exists() || info.Size != 0 {
 		r.Fatalf("a missing log is %+v, %v", info, err)
 	}
+
 	r.must(l.Append(r.ctx, 0, []byte("one\n"), false))
 	r.must(l.Append(r.ctx, 4, []byte("two\nthree\n"), true))
 	r.holds(l, "one\ntwo\nthree\n")
@@ -128,6 +130,7 @@ func testLog(r *rig) {
 	if err := l.Append(r.ctx, 14, []byte("half"), false); err == nil {
 		r.Fatal("half a line was appended")
 	}
+
 	r.must(l.Close())
 	r.must(l.Append(r.ctx, 14, []byte("four\n"), false)) // it opens again
 	r.holds(l, "one\ntwo\nthree\nfour\n")
@@ -139,6 +142,7 @@ func testLog(r *rig) {
 	if info.Size != 19 || info.Name != "a/b/log.jsonl" || !info.Exists() || info.Changed.IsZero() || stat != info {
 		r.Fatalf("Info is %+v, Stat %+v", info, stat)
 	}
+
 	r.must(r.Remove(r.ctx, "a/b/log.jsonl"))
 	r.holds(l, "")
 	r.want(l.Append(r.ctx, 19, []byte("x\n"), false), store.ErrMoved)
@@ -186,6 +190,7 @@ func testWriters(r *rig) {
 				r.Error(err)
 				return
 			}
+
 			defer l.Close() //nolint:errcheck // nothing waits to be written
 			for i := range each {
 				line := fmt.Appendf(nil, "%d %d %s\n", w, i, strings.Repeat("x", 10*i))
@@ -194,6 +199,7 @@ func testWriters(r *rig) {
 					if err == nil {
 						err = l.Append(r.ctx, info.Size, line, i%10 == 0)
 					}
+
 					if err == nil {
 						break
 					}
@@ -205,6 +211,7 @@ func testWriters(r *rig) {
 			}
 		})
 	}
+
 	wg.Wait()
 	next := map[int]int{}
 	for line := range strings.Lines(r.text(r.log(r.Store, "w/x.jsonl"))) {
@@ -216,6 +223,7 @@ func testWriters(r *rig) {
 		}
 		next[w]++
 	}
+
 	for w := range writers {
 		if next[w] != each {
 			r.Errorf("writer %d has %d lines, want %d", w, next[w], each)
@@ -232,6 +240,7 @@ func testReplaceTogether(r *rig) {
 		for i := range logs {
 			logs[i] = r.log(r.open(), name)
 		}
+
 		results := together(len(logs), func(i int) error {
 			return logs[i].Replace(r.ctx, 0, bytes.Repeat(fmt.Appendf(nil, "%d\n", i), 50_000))
 		})
@@ -243,6 +252,7 @@ func testReplaceTogether(r *rig) {
 				r.want(err, store.ErrMoved)
 			}
 		}
+
 		if len(won) != 1 {
 			r.Fatalf("round %d: %d of %d replaced the same log", round, len(won), len(results))
 		}
@@ -259,6 +269,7 @@ func testAppendWhileReplaced(r *rig) {
 	for i := range logs {
 		logs[i] = r.log(r.open(), "l/x.jsonl")
 	}
+
 	for _, err := range together(len(logs), func(i int) error {
 		for n := range lines {
 			for {
@@ -268,6 +279,7 @@ func testAppendWhileReplaced(r *rig) {
 				} else {
 					err = rewrite(r.ctx, logs[i])
 				}
+
 				if err == nil {
 					break
 				}
@@ -280,6 +292,7 @@ func testAppendWhileReplaced(r *rig) {
 	}) {
 		r.must(err)
 	}
+
 	got := strings.Fields(r.text(r.log(r.open(), "l/x.jsonl")))
 	if len(got) != writers*lines {
 		r.Errorf("the log has %d lines, want %d", len(got), writers*lines)
@@ -301,6 +314,7 @@ func testArchiveTogether(r *rig) {
 	l := r.log(r.Store, "s/x.jsonl")
 	part := strings.Repeat("line\n", 50_000)
 	r.must(l.Append(r.ctx, 0, []byte(part+"more\n"), false))
+
 	for round := range 20 {
 		as := fmt.Sprintf("s/archive/x.%d.jsonl", round)
 		for _, err := range together(4, func(int) error { return r.Archive(r.ctx, "s/x.jsonl", as, int64(len(part))) }) {
@@ -325,6 +339,7 @@ func testSyncWhileReplaced(r *rig) {
 				err = errors.Join(err, l.Replace(r.ctx, -1, []byte("1\n")))
 			}
 		}
+
 		return err
 	}) {
 		r.must(err)
@@ -367,6 +382,7 @@ func names(r *rig, seq iter.Seq2[store.Info, error]) string {
 		}
 		out = append(out, fmt.Sprintf("%s:%d", i.Name, i.Size))
 	}
+
 	return strings.Join(out, " ")
 }
 
@@ -374,13 +390,16 @@ func testList(r *rig) {
 	if got := names(r, r.Logs(r.ctx, "d")) + names(r, r.Docs(r.ctx, "d")); got != "" {
 		r.Errorf("a missing folder has %q", got)
 	}
+
 	for _, name := range []string{"d/b.jsonl", "d/a.jsonl", "d/sub/c.jsonl"} {
 		r.must(r.log(r.Store, name).Append(r.ctx, 0, []byte("1\n"), false))
 	}
+
 	for _, name := range []string{"d/2.json", "d/1.json", "d/1.json.damaged-1", "d/sub/3.json"} {
 		_, err := r.Put(r.ctx, name, []byte("{}"), store.Any, false)
 		r.must(err)
 	}
+
 	release, err := r.Lock(r.ctx, "d/some.lock")
 	r.must(err)
 	r.must(r.log(r.Store, "top.jsonl").Append(r.ctx, 0, []byte("1\n"), false))
@@ -425,12 +444,14 @@ func testDocs(r *rig) {
 	if i, err := r.Stat(r.ctx, "d/x.json"); err != nil || i.Exists() {
 		r.Errorf("Stat of a missing document: %+v, %v", i, err)
 	}
+
 	one, err := r.Put(r.ctx, "d/x.json", []byte("one"), store.Missing, true)
 	r.must(err)
 	data, v, err = r.open().Doc(r.ctx, "d/x.json")
 	if err != nil || string(data) != "one" || v != one || one == store.Missing || one == store.Any {
 		r.Fatalf("%q, %q, %v; Put said %q", data, v, err, one)
 	}
+
 	_, err = r.Put(r.ctx, "d/empty.json", nil, store.Any, false)
 	r.must(err)
 	if data, v, err := r.Doc(r.ctx, "d/empty.json"); err != nil || len(data) > 0 || v == store.Missing {
@@ -439,6 +460,7 @@ func testDocs(r *rig) {
 	if i, err := r.Stat(r.ctx, "d/x.json"); err != nil || i.Size != 3 || i.Name != "d/x.json" {
 		r.Errorf("Stat: %+v, %v", i, err)
 	}
+
 	r.must(r.Remove(r.ctx, "d/x.json"))
 	r.must(r.Remove(r.ctx, "d/x.json"))
 	if _, v, err := r.open().Doc(r.ctx, "d/x.json"); err != nil || v != store.Missing {
@@ -465,6 +487,7 @@ func testVersions(r *rig) {
 	if same != two {
 		r.Errorf("the same content has the versions %q and %q", two, same)
 	}
+
 	_, err = r.Put(r.ctx, "x.json", []byte("4"), store.Any, true)
 	r.must(err)
 	if data, _, err := r.Doc(r.ctx, "x.json"); err != nil || string(data) != "4" {
@@ -490,16 +513,19 @@ func testUpdate(r *rig) {
 			}
 		})
 	}
+
 	wg.Wait()
 	if data, _, err := r.Doc(r.ctx, "d/n.json"); err != nil || string(data) != fmt.Sprint(writers*each) {
 		r.Errorf("%q, %v; want %d", data, err, writers*each)
 	}
+
 	refused := errors.New("no")
 	r.want(store.Update(r.ctx, r.Store, "d/n.json", func([]byte) ([]byte, error) { return nil, refused }), refused)
 	r.must(store.Update(r.ctx, r.Store, "d/m.json", func([]byte) ([]byte, error) { return nil, nil }))
 	if i, err := r.Stat(r.ctx, "d/m.json"); err != nil || i.Exists() {
 		r.Errorf("%+v, %v", i, err)
 	}
+
 	aside, err := store.SaveDamaged(r.ctx, r.Store, "d/n.json", []byte("{"), time.Unix(0, 0))
 	r.must(err)
 	if data, _, err := r.Doc(r.ctx, aside); err != nil || string(data) != "{" || aside != "d/n.json.damaged-19700101-000000" {
@@ -536,11 +562,13 @@ func testLocks(r *rig) {
 		other := r.open()
 		release, err := r.Lock(r.ctx, name)
 		r.must(err)
+
 		for who, s := range map[string]store.Store{"the same": r.Store, "another": other} {
 			if _, err := s.Lock(r.ctx, name); !locked(err) {
 				r.Errorf("%s: %s store: %v", name, who, err)
 			}
 		}
+
 		r.must(release())
 		r.must(release()) // a second time does nothing
 		again, err := other.Lock(r.ctx, name)
@@ -550,24 +578,29 @@ func testLocks(r *rig) {
 		}
 		r.must(again())
 	}
+
 	if _, held := store.Holder(r.ctx, r.Store, "d/none.lock"); held {
 		r.Error("a lock that was never taken is held")
 	}
+
 	release, err := r.Lock(r.ctx, "d/x.lock")
 	r.must(err)
 	if pid, held := store.Holder(r.ctx, r.open(), "d/x.lock"); !held || pid != os.Getpid() {
 		r.Errorf("the lock is held by %d, %v", pid, held)
 	}
+
 	r.must(release())
 	if _, held := store.Holder(r.ctx, r.open(), "d/x.lock"); held {
 		r.Error("a lock that was released is held")
 	}
+
 	var all []func() error
 	for i := range 200 {
 		release, err := r.Lock(r.ctx, fmt.Sprintf("many/%d", i))
 		r.must(err)
 		all = append(all, release)
 	}
+
 	for _, release := range all {
 		r.must(release())
 	}
@@ -581,12 +614,14 @@ func testWaitLock(r *rig) {
 	if _, err := store.WaitLock(r.ctx, r.open(), "x.lock", time.Millisecond); !locked(err) {
 		r.Errorf("%v, want a LockedError", err)
 	}
+
 	ended, cancel := context.WithCancelCause(r.ctx)
 	why := errors.New("enough")
 	cancel(why)
 	if _, err := store.WaitLock(ended, r.open(), "x.lock", time.Hour); !locked(err) || !errors.Is(err, why) {
 		r.Errorf("%v, want the cause and a LockedError", err)
 	}
+
 	got := make(chan error)
 	go func() {
 		release, err := store.WaitLock(r.ctx, r.open(), "x.lock", time.Hour)
@@ -595,6 +630,7 @@ func testWaitLock(r *rig) {
 		}
 		got <- err
 	}()
+
 	r.must(release())
 	r.must(<-got)
 }
@@ -608,15 +644,18 @@ func testCursor(r *rig) {
 		if err != nil || got != want || info.Size != size {
 			r.Fatalf("Look: %v, %+v, %v; want %v and %d bytes", got, info, err, want, size)
 		}
+
 		saved := store.Cursor{At: c.At, Tail: c.Tail}
 		if _, got, err := saved.Resume(r.ctx, mine); err != nil || (got == store.Another) != (want == store.Another) {
 			r.Fatalf("Resume: %v, %v; Look says %v", got, err, want)
 		}
+
 		r.must(c.Reached(mine, info))
 		if _, again, err := c.Inspect(r.ctx, mine); err != nil || again != store.Same {
 			r.Fatalf("a second Look: %v, %v", again, err)
 		}
 	}
+
 	look(store.Same, 0)
 	r.must(theirs.Append(r.ctx, 0, []byte("one\n"), false))
 	info, _, err := c.Inspect(r.ctx, mine)
@@ -635,10 +674,12 @@ func testCursor(r *rig) {
 	var lines []string
 	r.must(theirs.Append(r.ctx, 0, []byte("1\n\n3\n"), false))
 	r.text(mine)
+
 	for line, err := range store.Lines(mine, 2, 5) {
 		r.must(err)
 		lines = append(lines, fmt.Sprintf("%d:%s", line.Offset, line.Bytes))
 	}
+
 	if got := strings.Join(lines, " "); got != "2: 3:3" {
 		r.Errorf("lines: %q", got)
 	}
@@ -656,6 +697,7 @@ func testUnder(r *rig) {
 	if got := names(r, part.Logs(r.ctx, "")) + " " + names(r, part.Docs(r.ctx, "")); got != "x.jsonl:2 d.json:3" {
 		r.Errorf("listed: %q", got)
 	}
+
 	r.must(part.Archive(r.ctx, "x.jsonl", "archive/x.jsonl", 2))
 	if got := names(r, part.Logs(r.ctx, "archive")); got != "archive/x.jsonl:2" {
 		r.Errorf("listed: %q", got)
@@ -663,16 +705,19 @@ func testUnder(r *rig) {
 	if i, err := part.Stat(r.ctx, "d.json"); err != nil || i.Name != "d.json" || i.Size != 3 {
 		r.Errorf("%+v, %v", i, err)
 	}
+
 	release, err := part.Lock(r.ctx, "l.lock")
 	r.must(err)
 	if _, err := r.open().Lock(r.ctx, "sessions/id/l.lock"); !locked(err) {
 		r.Errorf("%v", err)
 	}
+
 	r.must(release())
 	r.must(part.Remove(r.ctx, "d.json"))
 	if part.Where("d.json") != r.Where("sessions/id/d.json") {
 		r.Error(part.Where("d.json"))
 	}
+
 	r.must(part.Close())
 	if _, v, err := part.Doc(r.ctx, "d.json"); err != nil || v != store.Missing {
 		r.Errorf("%q, %v", v, err)
@@ -686,6 +731,7 @@ func testWatch(r *rig) {
 	part := store.Under(r.Store, "cron")
 	go func() { done <- part.Watch(ctx, []string{"", "inbox"}, func() { heard <- struct{}{} }) }()
 	<-heard
+
 	for _, name := range []string{"cron/jobs.json", "cron/inbox/1.json"} {
 		for len(heard) > 0 {
 			<-heard
@@ -694,6 +740,7 @@ func testWatch(r *rig) {
 		r.must(err)
 		<-heard
 	}
+
 	cancel()
 	r.must(<-done)
 }
@@ -704,11 +751,13 @@ func testLife(r *rig) {
 	if !r.Fresh() {
 		r.Error("a store that was just opened is not fresh")
 	}
+
 	select {
 	case <-r.Lost():
 		r.Error("a store that was just opened is lost")
 	default:
 	}
+
 	held, err := r.Lock(r.ctx, "held")
 	r.must(err)
 	r.must(r.Close())

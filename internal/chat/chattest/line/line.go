@@ -63,6 +63,7 @@ func (l *Line) Pass(ctx context.Context) {
 		l.mu.Unlock()
 		return
 	}
+
 	l.stalled++
 	l.mu.Unlock()
 

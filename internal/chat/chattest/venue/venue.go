@@ -76,6 +76,7 @@ func Slack(chats int) *Venue {
 	for c := range chats {
 		people = append(people, slacktest.Person{ID: who(c), Handle: strings.ToLower(who(c)), Name: who(c)})
 	}
+
 	fake.Join(people)
 	fail := func(f slacktest.Failure) func() { return func() { fake.Fail(f) } }
 	return &Venue{
@@ -110,6 +111,7 @@ func Discord(chats int) *Venue {
 	for c := range chats {
 		people = append(people, who(c))
 	}
+
 	fail := func(f discordtest.Failure) func() { return func() { fake.Fail(f) } }
 	return &Venue{
 		Name:    "discord",
@@ -145,6 +147,7 @@ func Matrix(chats int) *Venue {
 		fake.Account(who(c), "pw")
 		fake.Room(room(c), nil, who(c), matrixtest.Bot)
 	}
+
 	fail := func(f matrixtest.Failure) func() { return func() { fake.Fail(f) } }
 	return &Venue{
 		Name:    "matrix",

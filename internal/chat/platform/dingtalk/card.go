@@ -89,14 +89,17 @@ func (c *cards) load() error {
 func (c *cards) change(do func(c *cards)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if err := c.load(); err != nil {
 		return err
 	}
+
 	do(c)
 	f := cardFacts{Cards: slices.Clone(c.left)}
 	for id := range c.open {
 		f.Cards = append(f.Cards, id)
 	}
+
 	slices.Sort(f.Cards)
 	return c.deps.State.Save(f)
 }
@@ -111,6 +114,7 @@ func (c *cards) send(ctx context.Context, out bus.Outbound) (id string, ok bool,
 	if c.o.CardTemplateID == "" {
 		return "", false, nil
 	}
+
 	grows := out.Kind == bus.Delta || out.Kind == bus.Message && out.StreamID != ""
 	answer := answerOf(out.Route)
 	c.mu.Lock()
@@ -128,16 +132,19 @@ func (c *cards) send(ctx context.Context, out bus.Outbound) (id string, ok bool,
 			return "", true, err
 		}
 	}
+
 	err = c.begin(ctx, id, out, again)
 	if grows && err != nil && !chat.IsPermanent(err) {
 		return "", true, err // the next try takes this card
 	}
+
 	c.mu.Lock()
 	delete(c.unsure, answer)
 	c.mu.Unlock()
 	if err == nil {
 		return id, true, nil
 	}
+
 	c.deps.Log.DebugContext(ctx, "an answer is not shown in a card", "err", err)
 	return "", grows, c.leave(func(card, _ string) bool { return card == id })
 }
@@ -154,6 +161,7 @@ func (c *cards) begin(ctx context.Context, id string, out bus.Outbound, again bo
 		c.notTaken(ctx, err)
 		return chat.Permanent(err)
 	}
+
 	return c.fill(ctx, id, out, out.Kind != bus.Delta)
 }
 
@@ -191,6 +199,7 @@ func (c *cards) deliver(ctx context.Context, id string, out bus.Outbound) error 
 		body["openSpaceId"], body["imRobotOpenSpaceModel"] = "dtv1.card//IM_ROBOT."+out.Route.ChatID, forward
 		body["imRobotOpenDeliverModel"] = map[string]string{"spaceType": "IM_ROBOT", "robotCode": c.o.ClientID}
 	}
+
 	var a struct {
 		Result struct {
 			Deliveries []struct {
@@ -199,10 +208,12 @@ func (c *cards) deliver(ctx context.Context, id string, out bus.Outbound) error 
 			} `json:"deliverResults"`
 		} `json:"result"`
 	}
+
 	const path = "/v1.0/card/instances/createAndDeliver"
 	if err := c.calls.do(ctx, path, body, &a); err != nil {
 		return err
 	}
+
 	for _, d := range a.Result.Deliveries {
 		if !d.OK {
 			return &apiError{Call: path, Status: http.StatusOK, Code: "deliverResults", Message: or(d.Error, "the card was not delivered")}
@@ -228,10 +239,12 @@ func (c *cards) fill(ctx context.Context, id string, out bus.Outbound, final boo
 	if final || !writing {
 		flow = flowFinished
 	}
+
 	var err error
 	if writing {
 		err = c.stream(ctx, id, words, final)
 	}
+
 	if e := refusal(err); !writing || e != nil && !e.limited() {
 		// It is finished already, or may not be streamed: its data can be set all the same.
 		if err != nil {
@@ -239,9 +252,11 @@ func (c *cards) fill(ctx context.Context, id string, out bus.Outbound, final boo
 		}
 		err = c.set(ctx, id, map[string]string{c.o.CardContentKey: words, "flowStatus": flow})
 	}
+
 	if err != nil {
 		return c.unfilled(id, err)
 	}
+
 	c.mu.Lock()
 	delete(c.refused, id)
 	c.mu.Unlock()
@@ -258,6 +273,7 @@ func (c *cards) unfilled(id string, err error) error {
 	if e == nil || e.limited() {
 		return c.calls.classify(err)
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused[id]++; c.refused[id] >= cardTries || e.Status/100 == 4 {
@@ -304,6 +320,7 @@ func (c *cards) notTaken(ctx context.Context, err error) {
 		c.once.Warn(ctx, e.Code, "AI cards are not used", "what", what, "err", err)
 		return
 	}
+
 	c.mu.Lock()
 	c.off = c.deps.Now().Add(cardsOff)
 	c.mu.Unlock()
@@ -332,11 +349,13 @@ func (c *cards) closeAbandoned(ctx context.Context) {
 		for _, id := range left {
 			err = errors.Join(err, c.closeCard(ctx, id))
 		}
+
 		var again <-chan time.Time
 		if err != nil {
 			c.deps.Log.DebugContext(ctx, "a card is not finished yet", "err", err)
 			again = time.After(leftEvery)
 		}
+
 		select {
 		case <-ctx.Done():
 			return

@@ -46,6 +46,7 @@ func newClient(o *options, h *http.Client, now func() time.Time) *client {
 		Stale:  stale,
 		Judge:  judge,
 	}
+
 	c.tokens = kit.NewTokens(now, tokenMargin, c.fetchToken)
 
 	c.api = c.public
@@ -117,6 +118,7 @@ func (c *client) classify(err error) error {
 	case e.Status/100 == 4 || e.Status == http.StatusOK:
 		return chat.Permanent(err)
 	}
+
 	return err
 }
 
@@ -145,6 +147,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 			Scopes []string `json:"requiredScopes"`
 		} `json:"accessdenieddetail"`
 	}
+
 	err := json.Unmarshal(a.Body, &said)
 	old := said.ErrCode != "" && said.ErrCode != "0"
 	switch {
@@ -159,6 +162,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	case !a.OK():
 		return nil, a.Foreign("the API")
 	}
+
 	return a.Body, nil
 }
 

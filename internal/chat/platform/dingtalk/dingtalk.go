@@ -68,10 +68,12 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
 	}
+
 	calls := newClient(o, h, d.Now)
 	return &bot{
 		deps:  d,
@@ -102,7 +104,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.calls.public.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.o.ClientID); err != nil {
 		return err
@@ -110,12 +114,14 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err := b.deps.Forget(ctx, b.o.ClientID, ""); err != nil {
 		return err
 	}
+
 	defer b.beside(ctx)()
 	rc := &receiver{bot: b, submit: submit, once: kit.NewOnce(b.deps.Log)}
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}
+
 	rc.in = in
 	defer in.Wait()
 
@@ -145,10 +151,12 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	b, ok := ch.(*bot)
 	if !ok {
 		return chat.Report{}, errors.New("not a DingTalk channel")
 	}
+
 	defer b.calls.public.Client.CloseIdleConnections()
 	if _, err := b.calls.tokens.Get(ctx, ""); err != nil {
 		return chat.Report{}, explained(err, b.deps.Name)
@@ -156,6 +164,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if _, err := b.calls.place(ctx); err != nil {
 		return chat.Report{}, explained(err, b.deps.Name)
 	}
+
 	report := chat.Report{Identity: b.o.ClientID, Checks: []chat.Check{{Name: "secret", OK: true}, {Name: "stream", OK: true}}}
 	if b.o.CardTemplateID != "" {
 		report.Checks = append(report.Checks, b.cards.try(ctx))

@@ -40,6 +40,7 @@ func (f *files) add(ctx context.Context, kind kit.FileKind, code, name string, o
 		f.marks = append(f.marks, lost(name, "too many files in one message"))
 		return ""
 	}
+
 	saved, err := f.fetch(ctx, code, name)
 	switch {
 	case errors.Is(err, media.ErrTooLarge):
@@ -50,6 +51,7 @@ func (f *files) add(ctx context.Context, kind kit.FileKind, code, name string, o
 		f.marks = append(f.marks, lost(name, "download failed"))
 		return ""
 	}
+
 	if kind == kit.VoiceFile && f.bot.deps.Transcribe != nil {
 		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			words = "[transcription: " + words + "]"
@@ -59,6 +61,7 @@ func (f *files) add(ctx context.Context, kind kit.FileKind, code, name string, o
 			f.marks = append(f.marks, words)
 		}
 	}
+
 	f.media = append(f.media, saved)
 	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 	return ""
@@ -73,6 +76,7 @@ func (f *files) fetch(ctx context.Context, code, name string) (bus.Media, error)
 	if code == "" {
 		return bus.Media{}, errors.New("the message names no file")
 	}
+
 	var last error
 	for try := range downloadTries {
 		if try > 0 && wait.For(ctx, downloadRetry<<try) != nil {
@@ -84,6 +88,7 @@ func (f *files) fetch(ctx context.Context, code, name string) (bus.Media, error)
 		}
 		last = err
 	}
+
 	return bus.Media{}, last
 }
 
@@ -98,10 +103,12 @@ func (f *files) once(ctx context.Context, code, name string) (saved bus.Media, a
 	if err := f.bot.calls.do(ctx, "/v1.0/robot/messageFiles/download", body, &a); err != nil {
 		return bus.Media{}, !chat.IsPermanent(f.bot.calls.classify(err)), err
 	}
+
 	content, err := f.bot.origin.Open(ctx, f.bot.deps, a.URL)
 	if err != nil {
 		return bus.Media{}, !chat.IsPermanent(err), err
 	}
+
 	defer content.Close() //nolint:errcheck // read only
 	saved, err = f.bot.deps.Media.Save(ctx, name, content)
 	return saved, true, err
@@ -117,6 +124,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	name := f.Name
 	content := f.SectionReader
@@ -132,6 +140,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if f.Kind == kit.ImageFile && showsImage(f.MIME) {
 		kind = "image"
 	}
+
 	id, err := b.calls.upload(ctx, kind, name, content, content.Size())
 	if err != nil {
 		return "", b.calls.classify(err)
@@ -139,6 +148,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if kind == "image" {
 		return b.push(ctx, out.Route, "sampleImageMsg", map[string]string{"photoURL": id})
 	}
+
 	switch ext {
 	case "jpeg":
 		ext = "jpg"

@@ -87,6 +87,7 @@ func (c *content) UnmarshalJSON(data []byte) error {
 		}
 		data = []byte(s)
 	}
+
 	return json.Unmarshal(data, (*plain)(c))
 }
 
@@ -106,6 +107,7 @@ func (rc *receiver) receive(ctx context.Context, f frame) bool {
 		rc.once.Warn(ctx, "message", "a message of DingTalk cannot be read", "err", err)
 		return true
 	}
+
 	v, ok := rc.visitor(&m)
 	if !ok {
 		return true
@@ -134,9 +136,11 @@ func (rc *receiver) visitor(m *message) (v access.Visitor, ok bool) {
 	if m.SenderID != "" {
 		v.IDs = append(v.IDs, m.SenderID)
 	}
+
 	if len(v.IDs) == 0 || m.ID == "" {
 		return v, false
 	}
+
 	v.Route.ChatID, v.Direct = v.IDs[0], m.Kind != "2"
 	if !v.Direct {
 		v.Route.ChatID, v.Mentioned = groupPrefix+m.Conversation, true // DingTalk sends nothing else
@@ -157,6 +161,7 @@ func (rc *receiver) handle(ctx context.Context, m message) error {
 	if !ok {
 		return nil
 	}
+
 	meta := map[string]string{
 		"message_id": m.ID, "conversation_id": m.Conversation, "conversation_type": m.Kind, "platform": "dingtalk",
 		metaSender: m.StaffID, metaName: v.Name,
@@ -164,23 +169,28 @@ func (rc *receiver) handle(ctx context.Context, m message) error {
 	if m.Webhook != "" && rc.bot.origin.Has(m.Webhook) {
 		meta[metaWebhook], meta[metaExpires] = m.Webhook, strconv.FormatInt(m.WebhookExpires, 10)
 	}
+
 	if v.Direct && rc.bot.o.DisablePrivateChat {
 		rc.decline(ctx, v, meta)
 		return nil
 	}
+
 	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
 	}
+
 	in := pass.Inbound(m.ID, "")
 	if known := rc.bot.deps.Known; known != nil && known(in.ID) {
 		return nil // DingTalk repeats what it thinks was lost
 	}
+
 	in.Meta = meta
 	rc.bot.talks.Put(m.ID, m.Conversation)
 	if !v.Direct && rc.bot.o.GroupUserIsolation {
 		in.SessionKey = in.Route.SessionKey() + ":" + v.IDs[0]
 	}
+
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, &m, v)
 	in.Untrusted = false // it has only what was typed
 	return pass.Submit(ctx, in, rc.submit)
@@ -192,6 +202,7 @@ func (rc *receiver) decline(ctx context.Context, v access.Visitor, meta map[stri
 	if last, ok := rc.bot.notified.Get(who); ok && now.Sub(last) < noticeEvery {
 		return
 	}
+
 	rc.bot.notified.Put(who, now)
 	language := or(string(rc.bot.o.Language), phrase.Chinese)
 	words := phrase.In(language, "I only work in group chats. Please mention me there.")
@@ -212,6 +223,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 		}
 		quotes = append(quotes, bus.Quote{About: "what this answers", Text: "[Reply to: " + text.Ellipsis(words, quoteMost) + "]"})
 	}
+
 	typed := strings.TrimSpace(text.Valid(m.Text.Content))
 	if m.Type != "text" {
 		typed = rc.words(ctx, files, m.Type, m.Content, true)
@@ -239,6 +251,7 @@ func (rc *receiver) words(ctx context.Context, files *files, kind string, c cont
 			return "[transcription: " + s + "]" // DingTalk did it
 		}
 		return files.add(ctx, kit.VoiceFile, c.DownloadCode, "voice.amr", own)
+
 	case "picture":
 		return files.add(ctx, kit.ImageFile, or(c.DownloadCode, c.PictureCode), "image.jpg", own)
 	case "video":
@@ -248,6 +261,7 @@ func (rc *receiver) words(ctx context.Context, files *files, kind string, c cont
 	case "richText":
 		return rc.rich(ctx, files, c.RichText, own)
 	}
+
 	files.marks = append(files.marks, "["+text.Label(kind, nameShown)+"]")
 	return ""
 }
@@ -273,6 +287,7 @@ func (rc *receiver) rich(ctx context.Context, files *files, list []piece, own bo
 			b.WriteString(s)
 		}
 	}
+
 	return strings.TrimSpace(b.String())
 }
 

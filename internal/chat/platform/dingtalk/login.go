@@ -42,15 +42,18 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	if !force && o.complete() == nil {
 		if report, err := probe(ctx, d, section); err == nil {
 			return chat.Result{Identity: report.Identity}, nil
 		}
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	defer h.CloseIdleConnections()
 	s := &signIn{calls: newClient(o, h, d.Now), now: d.Now}
 	err = kit.QR{Dialog: p, Now: d.Now, Codes: codesMost, Show: s.show}.Run(ctx)
@@ -70,6 +73,7 @@ func (o *options) patch(made registration) map[string]any {
 	if o.ClientID == "" || o.ClientID == made.ID {
 		return patch
 	}
+
 	for name, list := range map[string][]string{"allowFrom": o.AllowFrom, "owners": o.Owners} {
 		if len(list) > 0 {
 			patch[name] = []string{}
@@ -93,12 +97,14 @@ func (s *signIn) show(ctx context.Context, n int) (kit.Code, error) {
 	if e := refusal(err); e != nil {
 		return kit.Code{}, fmt.Errorf("DingTalk offers this only to programs that it knows, and it does not know loginSource %q (%w); create the app on https://open-dev.dingtalk.com and copy clientId and clientSecret", source, err)
 	}
+
 	if err == nil {
 		err = s.post(ctx, "begin", map[string]string{"nonce": begun.Nonce}, &begun)
 	}
 	if err == nil && (begun.Device == "" || begun.Complete == "") {
 		err = errors.New("DingTalk names no code to scan")
 	}
+
 	if err != nil {
 		return kit.Code{}, err
 	}
@@ -107,6 +113,7 @@ func (s *signIn) show(ctx context.Context, n int) (kit.Code, error) {
 	if n > 0 {
 		note = oldNote + scanNote
 	}
+
 	ends := s.now().Add(kit.Seconds(begun.Expires, codeLife, codeLife))
 	return kit.Code{
 		Step:  chat.Step{QR: begun.Complete, URL: begun.Complete, Note: note, Expires: ends},
@@ -122,6 +129,7 @@ func (s *signIn) poll(ctx context.Context, device string) (kit.Scan, error) {
 	if e := refusal(err); e != nil && !e.limited() {
 		return kit.ScanWaits, err
 	}
+
 	switch got.Status {
 	case "SUCCESS":
 		if got.ID == "" || got.Secret == "" {
@@ -129,11 +137,13 @@ func (s *signIn) poll(ctx context.Context, device string) (kit.Scan, error) {
 		}
 		s.made = got
 		return kit.ScanConfirmed, nil
+
 	case "EXPIRED":
 		return kit.ScanExpired, nil
 	case "FAIL":
 		return kit.ScanWaits, errors.New("it was refused on the phone: " + text.Label(or(got.Reason, "no reason is given"), reasonMost))
 	}
+
 	return kit.ScanWaits, nil
 }
 

@@ -82,6 +82,7 @@ func (o *options) Check() error {
 	case !web(o.OAPIBaseURL):
 		return errors.New("oapiBaseUrl: not an http address")
 	}
+
 	return nil
 }
 

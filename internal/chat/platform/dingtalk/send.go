@@ -36,6 +36,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if id, ok, err := b.cards.send(ctx, out); ok || err != nil {
 		return id, err
 	}
+
 	plain, words := render(out)
 	if webhook := b.webhook(out); webhook != "" {
 		err := b.calls.classify(b.reply(ctx, webhook, out, plain, words))
@@ -44,9 +45,11 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		}
 		b.deps.Log.DebugContext(ctx, "a session webhook refused a message; the API is tried", "err", err)
 	}
+
 	if plain {
 		return b.push(ctx, out.Route, "sampleText", map[string]string{"content": words})
 	}
+
 	if name := out.Meta[metaName]; isGroup(out.Route) && name != "" && out.ReplyTo != "" {
 		words = "# @" + escape(text.Label(name, mentionMost)) + "\n\n" + words
 	}
@@ -72,6 +75,7 @@ func (b *bot) reply(ctx context.Context, webhook string, out bus.Outbound, plain
 		body["at"] = map[string]any{"atUserIds": []string{staff}, "isAtAll": false}
 		words = "@" + staff + "\n\n" + words
 	}
+
 	if plain {
 		body["msgtype"], body["text"] = "text", map[string]string{"content": words}
 	} else {
@@ -86,6 +90,7 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 	if err != nil {
 		return "", err
 	}
+
 	body := map[string]any{"robotCode": b.o.ClientID, "msgKey": key, "msgParam": string(data)}
 	path := "/v1.0/robot/oToMessages/batchSend"
 	if id, ok := strings.CutPrefix(to.ChatID, groupPrefix); ok {
@@ -93,6 +98,7 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 	} else {
 		body["userIds"] = []string{to.ChatID}
 	}
+
 	var a struct {
 		Key     string   `json:"processQueryKey"`
 		Invalid []string `json:"invalidStaffIdList"`
@@ -101,6 +107,7 @@ func (b *bot) push(ctx context.Context, to bus.Route, key string, param map[stri
 	if err := b.calls.do(ctx, path, body, &a); err != nil {
 		return "", b.calls.classify(err)
 	}
+
 	switch {
 	case len(a.Limited) > 0:
 		return "", chat.RateLimited(b.calls.limit, fmt.Errorf("DingTalk slows messages to %s down", to.ChatID))
@@ -134,6 +141,7 @@ func tables(s string) string {
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {
 			fence = !fence
 		}
+
 		switch {
 		case fence:
 		case i+1 < len(lines) && strings.Contains(line, "|") && separator(lines[i+1]) && i > 0 && strings.TrimSpace(lines[i-1]) != "":
@@ -141,8 +149,10 @@ func tables(s string) string {
 		case separator(line) && !strings.Contains(line, ":"):
 			line = strings.ReplaceAll(strings.ReplaceAll(line, "| -", "| :-"), "|-", "|:-")
 		}
+
 		out = append(out, line)
 	}
+
 	return strings.Join(out, "\n")
 }
 
@@ -180,6 +190,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	if !ok || b.o.Reaction == "" || phase == chat.Working {
 		return nil
 	}
+
 	body := map[string]any{
 		"robotCode": b.o.ClientID, "openMsgId": route.MessageID, "openConversationId": conversation, "emotionType": 2, "emotionName": b.o.Reaction,
 		"textEmotion": map[string]string{"emotionId": "2659900", "emotionName": b.o.Reaction, "text": b.o.Reaction, "backgroundId": "im_bg_1"},
@@ -194,10 +205,12 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 		defer cancel()
 		return b.calls.classify(b.calls.do(ctx, "/v1.0/robot/emotion/reply", body, nil))
 	}
+
 	set, ok := b.marks.Get(route.MessageID)
 	if !ok {
 		return nil
 	}
+
 	b.marks.Delete(route.MessageID)
 	select {
 	case <-set:

@@ -59,6 +59,7 @@ func (s *stream) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) 
 		s.rc.once.Warn(ctx, "frame", "a frame of the stream cannot be read", "err", err)
 		return nil
 	}
+
 	switch {
 	case f.Type == "SYSTEM" && f.Headers.Topic == "disconnect":
 		return errors.Join(s.confirm(ctx, c, f, codeOK, f.Data), socket.After(0, errDisconnect))
@@ -69,9 +70,11 @@ func (s *stream) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) 
 			return s.confirm(ctx, c, f, codeOK, `{"response":"OK"}`)
 		}
 		return nil
+
 	case f.Type == "CALLBACK" || f.Type == "EVENT":
 		return s.confirm(ctx, c, f, codeUnknown, "{}")
 	}
+
 	return nil
 }
 
@@ -80,6 +83,7 @@ func (s *stream) confirm(ctx context.Context, c *socket.Conn, f frame, code int,
 	if code != codeOK {
 		message = "not handled"
 	}
+
 	answer, err := json.Marshal(map[string]any{
 		"code": code, "message": message, "data": data,
 		"headers": map[string]string{"contentType": "application/json", "messageId": f.Headers.MessageID},

@@ -41,17 +41,20 @@ type progress struct {
 func (p *progress) begin(ctx context.Context, d chat.Deps, bot string) (last uint64, direct []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if p.cursors == nil {
 		if p.cursors, err = kit.OpenCursors(d, bot); err != nil {
 			return 0, nil, err
 		}
 		p.last = number(p.cursors.Get(allChats))
 	}
+
 	if p.last == 0 { // the first session ever: what is written from now on counts
 		p.last = snowflake(d.Now())
 		p.advance(ctx)
 		return 0, nil, nil
 	}
+
 	direct = slices.DeleteFunc(p.cursors.Chats(), func(s string) bool { return number(s) == 0 })
 	return p.last, direct[:min(len(direct), directMost)], nil
 }
@@ -179,12 +182,14 @@ func (rc *receiver) began(ctx context.Context, bot string, guilds []string) erro
 	if err != nil {
 		return err
 	}
+
 	rc.once.Do(func() { close(rc.ready) })
 	since := rc.from(last)
 	rc.pause.begin(since, guilds)
 	if since == 0 {
 		return nil
 	}
+
 	for _, id := range direct {
 		rc.catchUp(ctx, missed{channel: id, after: since})
 	}
@@ -200,11 +205,13 @@ func (rc *receiver) openDirect(ctx context.Context) {
 		if rc.read.hasCursor(personMark + id) {
 			continue
 		}
+
 		to, err := rc.bot.directChat(ctx, id)
 		if err != nil {
 			rc.bot.deps.Log.DebugContext(ctx, "find the direct chat of a person", "person", id, "err", err)
 			continue
 		}
+
 		rc.read.direct(ctx, to.ChatID, "0")
 		rc.read.direct(ctx, personMark+id, to.ChatID)
 	}
@@ -265,6 +272,7 @@ func (rc *receiver) catchUpWith(ctx context.Context, m *missed) error {
 		if err != nil {
 			return err
 		}
+
 		list := make([]message, 0, len(page))
 		for _, raw := range page {
 			var one message
@@ -275,6 +283,7 @@ func (rc *receiver) catchUpWith(ctx context.Context, m *missed) error {
 			one.ChannelID, one.GuildID = m.channel, m.guild
 			list = append(list, one)
 		}
+
 		sort.Slice(list, func(i, j int) bool { return number(list[i].ID) < number(list[j].ID) })
 		for i := range list {
 			after = max(after, number(list[i].ID))
@@ -284,10 +293,12 @@ func (rc *receiver) catchUpWith(ctx context.Context, m *missed) error {
 				}
 			}
 		}
+
 		if len(page) < pageSize || len(list) == 0 {
 			return nil
 		}
 	}
+
 	rc.bot.deps.Log.WarnContext(ctx, "too much was written to catch up with all of it", "channel", m.channel, "messages", pagesMost*pageSize)
 	return nil
 }

@@ -50,6 +50,7 @@ func (b *bot) commandList() []slash {
 		if name == "" || about == "" || len(list) == commandsMost {
 			continue
 		}
+
 		s := slash{
 			Name:     name,
 			Type:     chatInput,
@@ -62,8 +63,10 @@ func (b *bot) commandList() []slash {
 				Type: textOption, Name: optionName(c.Args), About: text.Ellipsis(c.Args, aboutMost), Required: strings.HasPrefix(c.Args, "<"),
 			}}
 		}
+
 		list = append(list, s)
 	}
+
 	return list
 }
 
@@ -73,10 +76,12 @@ func optionName(args string) string {
 	if strings.Contains(args, " ") {
 		return "arguments"
 	}
+
 	word := strings.ToLower(strings.TrimLeft(args, "[<("))
 	if i := strings.IndexFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }); i >= 0 {
 		word = word[:i]
 	}
+
 	if word == "" {
 		return "arguments"
 	}
@@ -91,6 +96,7 @@ func menuName(name string) string {
 			return ""
 		}
 	}
+
 	if len(name) > nameMost {
 		return ""
 	}
@@ -116,6 +122,7 @@ func (rc *receiver) register(ctx context.Context, app string) {
 	if err != nil || number(app) == 0 {
 		return
 	}
+
 	sum := sha256.Sum256(data)
 	hash := hex.EncodeToString(sum[:8])
 	var facts struct {
@@ -125,9 +132,11 @@ func (rc *receiver) register(ctx context.Context, app string) {
 	if err := b.deps.State.Load(&facts); err != nil {
 		b.deps.Log.WarnContext(ctx, "cannot read the state of the channel", "err", err)
 	}
+
 	if facts.Bot == app && facts.Commands == hash {
 		return
 	}
+
 	err = b.calls.do(ctx, call{method: http.MethodPut, path: "/applications/" + app + "/commands", body: list, patience: time.Minute}, nil)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -135,6 +144,7 @@ func (rc *receiver) register(ctx context.Context, app string) {
 		}
 		return
 	}
+
 	facts.Bot, facts.Commands = app, hash
 	if err := b.deps.State.Save(facts); err != nil {
 		b.deps.Log.WarnContext(ctx, "cannot save the state of the channel", "err", err)

@@ -50,10 +50,12 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.proxy())
 	if err != nil {
 		return nil, err
 	}
+
 	b := &bot{
 		deps: d, o: o, caps: o.caps(),
 		calls:  newClient(o.APIBase, o.Token, h, d.Now),
@@ -79,7 +81,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.calls.rest.Client.CloseIdleConnections()
 	rc := &receiver{
 		bot:     b,
@@ -89,11 +93,13 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		read:    progress{log: b.deps.Log},
 		pause:   pause{behind: map[string]bool{}},
 	}
+
 	b.calls.limits.revive()
 	in, err := kit.NewIntake(ctx, b.deps, rc.handle)
 	if err != nil {
 		return err
 	}
+
 	rc.in = in
 	defer rc.read.flush(ctx)
 	defer rc.side.Wait()

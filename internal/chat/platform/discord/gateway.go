@@ -88,15 +88,18 @@ func (g *gateway) dial(ctx context.Context) (socket.Target, error) {
 			}
 			return socket.Target{}, g.bot.refusedToken(err)
 		}
+
 		if a.Limit.Remaining < 1 && g.session == "" && a.Limit.After > 0 {
 			return socket.Target{}, socket.After(time.Duration(a.Limit.After)*time.Millisecond, errors.New("the bot logged in too often today; Discord allows the next login later"))
 		}
 		address = a.URL
 	}
+
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return socket.Target{}, errors.New("Discord named no address of its gateway") //nolint:staticcheck // a name begins the sentence
 	}
+
 	u.RawQuery = "v=10&encoding=json"
 	return socket.Target{URL: u.String(), Header: http.Header{"User-Agent": {agent}}}, nil
 }
@@ -119,6 +122,7 @@ func (g *gateway) open(ctx context.Context, c *socket.Conn) error {
 	if err != nil {
 		return err
 	}
+
 	var f frame
 	var hello struct {
 		Every int64 `json:"heartbeat_interval"` // milliseconds
@@ -126,6 +130,7 @@ func (g *gateway) open(ctx context.Context, c *socket.Conn) error {
 	if json.Unmarshal(raw.Data, &f) != nil || f.Op != opHello || json.Unmarshal(f.Data, &hello) != nil || hello.Every < 1 {
 		return errors.New("the gateway did not say hello")
 	}
+
 	g.greeted = true
 	every := time.Duration(hello.Every) * time.Millisecond
 	c.Heartbeat(ctx, rand.N(every), every, func(ctx context.Context) error { return g.beat(ctx, c) }) //nolint:gosec // only spreads load
@@ -134,6 +139,7 @@ func (g *gateway) open(ctx context.Context, c *socket.Conn) error {
 	if g.session != "" {
 		return g.send(ctx, c, opResume, map[string]any{"token": token, "session_id": g.session, "seq": g.seq.Load()})
 	}
+
 	g.seq.Store(0)
 	return g.send(ctx, c, opIdentify, map[string]any{
 		"token": token, "intents": g.bot.o.Intents, "large_threshold": 50,
@@ -177,6 +183,7 @@ func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame)
 		g.rc.trouble.Warn(ctx, "frame", "a frame of the gateway is not JSON", "err", err)
 		return nil
 	}
+
 	switch f.Op {
 	case opHeartbeat:
 		return g.heartbeat(ctx, c)
@@ -189,6 +196,7 @@ func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame)
 			g.session = ""
 		}
 		return socket.After(time.Second+rand.N(4*time.Second), errInvalid) //nolint:gosec // only spreads load
+
 	case opDispatch:
 		if err := g.dispatch(ctx, f); err != nil {
 			return err
@@ -197,6 +205,7 @@ func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame)
 			g.seq.Store(*f.Seq)
 		}
 	}
+
 	return nil
 }
 
@@ -222,6 +231,7 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 			p.enter(v, g.bot.me.Load())
 			g.rc.guildCame(ctx, v)
 		}
+
 	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE":
 		if v, ok := decodeEvent[place](ctx, g, f); ok && v.ID != "" {
 			p.store(v)
@@ -232,6 +242,7 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 				p.store(t)
 			}
 		}
+
 	case "CHANNEL_DELETE", "THREAD_DELETE":
 		if v, ok := decodeEvent[place](ctx, g, f); ok {
 			p.drop(v.ID)
@@ -245,6 +256,7 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 			g.rc.used(ctx, &v)
 		}
 	}
+
 	return nil
 }
 
@@ -267,18 +279,22 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 	if err := g.bot.deps.Claim(v.User.ID); err != nil {
 		return socket.Fatal(err)
 	}
+
 	g.session, g.again = v.Session, v.Again
 	g.bot.me.Store(&v.User)
 	if g.bot.o.Intents&intentContent == 0 {
 		g.bot.deps.Log.WarnContext(ctx, "intents lacks Message Content (32768): in servers the bot reads only what names it")
 	}
+
 	ids := make([]string, len(v.Guilds))
 	for i, guild := range v.Guilds {
 		ids[i] = guild.ID
 	}
+
 	if err := g.rc.began(ctx, v.User.ID, ids); err != nil {
 		return err
 	}
+
 	g.rc.side.Go(func() {
 		g.rc.register(ctx, v.App.ID)
 		g.rc.openDirect(ctx)
@@ -292,6 +308,7 @@ func (g *gateway) lost(err error) error {
 	if !g.greeted {
 		g.again = "" // the next one asks for the address
 	}
+
 	name := g.bot.deps.Name
 	if e, ok := errors.AsType[*socket.CloseError](err); ok {
 		switch e.Code {
@@ -307,6 +324,7 @@ func (g *gateway) lost(err error) error {
 			g.session = ""
 		}
 	}
+
 	if !errors.Is(err, errReconnect) {
 		g.bot.deps.Ready(g.bot.identity(), err)
 	}

@@ -62,6 +62,7 @@ func (rc *receiver) receive(ctx context.Context, m *message, changed bool) {
 	if changed && (!rc.bot.o.EditedMessages || m.Edited == "") || !rc.concerns(m) {
 		return
 	}
+
 	e := event{Message: m, Edited: changed}
 	if !rc.forUs(m) {
 		if rc.bot.o.GroupHistory > 0 && !changed && rc.chatter.Load() < chatterMax {
@@ -71,15 +72,18 @@ func (rc *receiver) receive(ctx context.Context, m *message, changed bool) {
 		rc.read.saw(ctx, m.ID)
 		return
 	}
+
 	key := m.ID
 	if changed {
 		key += "." + m.Edited
 	}
+
 	if err := rc.in.Hold(ctx, m.ChannelID, key, e); err != nil {
 		rc.trouble.Warn(ctx, "hold", "a message cannot be held; its channel is read again later", "err", err)
 		rc.fallBehind(ctx, m)
 		return
 	}
+
 	rc.read.saw(ctx, m.ID)
 }
 
@@ -133,6 +137,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	switch {
 	case e.Missed != nil:
 		return rc.catchUpWith(ctx, e.Missed)
@@ -147,6 +152,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		}
 		return rc.written(ctx, e.Message, how)
 	}
+
 	return nil
 }
 
@@ -188,15 +194,18 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 	if err != nil {
 		return err
 	}
+
 	route.MessageID = m.ID
 	v := rc.visitor(route, m.GuildID, m.Author, m.Member.nick())
 	if m.WebhookID != "" {
 		v.Names = nil // whoever made the webhook chose it
 	}
+
 	v.Backlog = how == backlog
 	if v.At = moment(m.Timestamp); how == edited {
 		v.At = moment(m.Edited)
 	}
+
 	if !v.Direct {
 		if err := rc.complete(ctx, m, v); err != nil {
 			return err
@@ -206,6 +215,7 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 			v.Text = rc.overheard(m)
 		}
 	}
+
 	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
@@ -215,13 +225,16 @@ func (rc *receiver) written(ctx context.Context, m *message, how arrival) error 
 	if how == edited {
 		id += ".edit" + m.Edited
 	}
+
 	in := pass.Inbound(id, "")
 	if known := rc.bot.deps.Known; known != nil && known(in.ID) {
 		return nil // it was read again
 	}
+
 	if rc.bot.places.people.Put(strings.ToLower(m.Author.Username), m.Author.ID); v.Direct {
 		rc.read.direct(ctx, m.ChannelID, m.ID)
 	}
+
 	in.Meta = meta(m)
 	rc.place(&in)
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, m, v)
@@ -237,6 +250,7 @@ func (rc *receiver) complete(ctx context.Context, m *message, v access.Visitor) 
 	if m.Type != typeReply || r == nil || m.Referenced != nil || number(r.MessageID) == 0 || !rc.bot.deps.Gate.Knows(ctx, v) {
 		return nil
 	}
+
 	var old message
 	err := rc.bot.calls.do(ctx, call{method: http.MethodGet, path: "/channels/" + m.ChannelID + "/messages/" + r.MessageID, patience: 10 * time.Second}, &old)
 	if e := refusal(err); e != nil && e.Status/100 == 4 && e.Status != http.StatusTooManyRequests {
@@ -245,6 +259,7 @@ func (rc *receiver) complete(ctx context.Context, m *message, v access.Visitor) 
 	if err != nil {
 		return err
 	}
+
 	m.Referenced = &old
 	return nil
 }
@@ -285,9 +300,11 @@ func (rc *receiver) words(m *message) string {
 	if role := rc.bot.places.role(m.GuildID); role != "" {
 		marks = append(marks, "<@&"+role+">")
 	}
+
 	for _, mark := range marks {
 		s = strings.ReplaceAll(s, mark, "")
 	}
+
 	var pairs []string
 	for _, u := range m.Mentions {
 		if u.ID != "" && u.Username != "" {
@@ -304,6 +321,7 @@ func (m *message) notes() []string {
 	for _, s := range m.Stickers {
 		out = append(out, "[sticker: "+text.Label(s.Name, nameShown)+"]")
 	}
+
 	if p := m.Poll; p != nil {
 		var options []string
 		for _, a := range p.Answers {
@@ -311,6 +329,7 @@ func (m *message) notes() []string {
 		}
 		out = append(out, fmt.Sprintf("[poll: %s - %s]", text.Label(p.Question.Text, 300), strings.Join(options, " / ")))
 	}
+
 	return out
 }
 
@@ -342,15 +361,18 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 	default:
 		quotes = append(quotes, bus.Quote{About: "written by another bot", Text: s})
 	}
+
 	for _, snap := range m.Snapshots {
 		if s := strings.TrimSpace(text.Valid(snap.Message.Content)); s != "" {
 			quotes = append(quotes, bus.Quote{About: "forwarded", Text: s})
 		}
 		rc.bot.add(ctx, files, &snap.Message, false)
 	}
+
 	if notes := m.notes(); len(notes) > 0 {
 		quotes = append(quotes, bus.Quote{About: "sent along", Text: strings.Join(notes, "\n")})
 	}
+
 	rc.bot.add(ctx, files, m, typed)
 	lines = append(lines, files.Spoken...)
 	quotes = append(quotes, files.Quotes()...)
@@ -370,6 +392,7 @@ func (rc *receiver) replyTag(ctx context.Context, m *message, files *kit.Files) 
 	if m.Type != typeReply || r == nil {
 		return nil
 	}
+
 	rc.bot.add(ctx, files, r, false)
 	to := "a message"
 	switch {
@@ -378,6 +401,7 @@ func (rc *receiver) replyTag(ctx context.Context, m *message, files *kit.Files) 
 	case r.Author != nil && r.Author.Username != "":
 		to = "@" + text.Speaker(r.Author.Username)
 	}
+
 	s := strings.TrimSpace(text.Ellipsis(text.Valid(r.Content), quoteMost))
 	if s == "" {
 		s = strings.Join(r.notes(), " ")

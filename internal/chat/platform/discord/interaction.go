@@ -43,18 +43,22 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 	if i.Member != nil && i.Member.User != nil {
 		who = i.Member.User
 	}
+
 	if who == nil || i.ID == "" || i.Type != interactionCommand && i.Type != interactionButton || rc.bot.me.Load() == nil {
 		return
 	}
+
 	i.User = who
 	token := i.Token
 	i.Token = "" // it is of no use later
+
 	if i.Context != nil && *i.Context == contextPrivate {
 		rc.side.Go(func() {
 			rc.reply(ctx, i, token, phrase.In(rc.language(i), "I only work in servers and in direct chats with me."))
 		})
 		return
 	}
+
 	v := rc.visitor(bus.Route{Channel: rc.bot.deps.Name, ChatID: i.ChannelID}, i.GuildID, who, i.Member.nick())
 	v.Mentioned, v.Language = true, i.Locale
 	if !rc.admits(ctx, v) {
@@ -66,6 +70,7 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 		})
 		return
 	}
+
 	if err := rc.in.Hold(ctx, i.ChannelID, "i"+i.ID, event{Interaction: i}); err != nil {
 		rc.trouble.Warn(ctx, "cannot hold an interaction", "a command cannot be held", "err", err)
 		rc.side.Go(func() {
@@ -73,6 +78,7 @@ func (rc *receiver) used(ctx context.Context, i *interaction) {
 		})
 		return
 	}
+
 	rc.side.Go(func() {
 		if i.Type == interactionButton {
 			rc.reply(ctx, i, token, "")
@@ -104,6 +110,7 @@ func (rc *receiver) reply(ctx context.Context, i *interaction, token, words stri
 	if words != "" {
 		body = map[string]any{"type": replyMessage, "data": map[string]any{"content": words, "flags": flagSecret, "allowed_mentions": noMentions()}}
 	}
+
 	err := rc.bot.calls.do(ctx, call{method: http.MethodPost, path: "/interactions/" + i.ID + "/" + token + "/callback", body: body}, nil)
 	if err != nil {
 		rc.bot.deps.Log.DebugContext(ctx, "answer an interaction", "err", err)
@@ -137,12 +144,14 @@ func (rc *receiver) commanded(ctx context.Context, i *interaction) error {
 	if err != nil || !ok {
 		return err
 	}
+
 	words := []string{"/" + rc.bot.commandName(i.Data.Name)}
 	for _, o := range i.Data.Options {
 		if s := o.text(); s != "" {
 			words = append(words, s)
 		}
 	}
+
 	in := pass.Inbound("cmd."+i.ID, strings.Join(words, " "))
 	in.Untrusted = false
 	in.Meta = interactionMeta(i)
@@ -160,11 +169,13 @@ func (rc *receiver) tapped(ctx context.Context, i *interaction) error {
 	if err != nil || !ok {
 		return err
 	}
+
 	btn, there := i.button()
 	if !there || !rc.ours(i.Message) {
 		rc.bot.deps.Log.WarnContext(ctx, "a button that the message does not have is ignored", "sender", i.User.ID)
 		return nil
 	}
+
 	in := pass.Inbound("tap."+i.ID, btn.Label)
 	// The model wrote the label, perhaps after it had read a stranger's words.
 	in.Untrusted = !rc.bot.clean.Has(i.Message.ID)
@@ -172,6 +183,7 @@ func (rc *receiver) tapped(ctx context.Context, i *interaction) error {
 		in.Answer = &bus.Answer{QuestionID: id, Option: btn.Label}
 		in.Untrusted = false // the program wrote it
 	}
+
 	in.Meta = interactionMeta(i)
 	rc.place(&in)
 	in.Meta["button_label"] = btn.Label
@@ -181,6 +193,7 @@ func (rc *receiver) tapped(ctx context.Context, i *interaction) error {
 	if in.Answer != nil && !v.Direct {
 		return nil // whether the right person tapped, only the agent knows
 	}
+
 	gone := call{method: http.MethodPatch, path: "/channels/" + i.ChannelID + "/messages/" + i.Message.ID, body: map[string]any{"components": []component{}}, patience: 5 * time.Second}
 	if err := rc.bot.calls.do(ctx, gone, nil); err != nil {
 		rc.bot.deps.Log.DebugContext(ctx, "remove buttons", "err", err)
@@ -193,6 +206,7 @@ func (i *interaction) button() (component, bool) {
 	if i.Message == nil {
 		return component{}, false
 	}
+
 	for _, row := range i.Message.Components {
 		for _, c := range row.Components {
 			if c.Type == componentButton && c.CustomID == i.Data.CustomID && c.CustomID != "" {
@@ -200,6 +214,7 @@ func (i *interaction) button() (component, bool) {
 			}
 		}
 	}
+
 	return component{}, false
 }
 
@@ -223,12 +238,14 @@ func buttons(out bus.Outbound) (rows []component, list string) {
 	if q == nil || len(q.Options) == 0 {
 		return nil, ""
 	}
+
 	long := slices.ContainsFunc(q.Options, func(s string) bool { return markdown.UTF16.Length(s) > labelMost || strings.TrimSpace(s) == "" })
 	for i, label := range q.Options[:min(len(q.Options), buttonsMost)] {
 		if long {
 			list += "\n" + strconv.Itoa(i+1) + ". " + label
 			label = strconv.Itoa(i + 1)
 		}
+
 		id := "#" + strconv.Itoa(i)
 		if out.Kind == bus.Ask {
 			id = askMark + q.ID + "." + strconv.Itoa(i)
@@ -236,9 +253,11 @@ func buttons(out bus.Outbound) (rows []component, list string) {
 		if i%rowMost == 0 {
 			rows = append(rows, component{Type: componentRow})
 		}
+
 		row := &rows[len(rows)-1]
 		row.Components = append(row.Components, component{Type: componentButton, Style: styleSecondary, Label: label, CustomID: id})
 	}
+
 	return rows, list
 }
 
@@ -250,6 +269,7 @@ func (rc *receiver) replied(m *message, edited bool) *bus.Answer {
 	if edited || !rc.answersUs(m) || m.Author.Bot || len(m.Snapshots)+len(m.Attachments)+len(m.notes()) > 0 {
 		return nil
 	}
+
 	q := asked.question()
 	word := strings.TrimSuffix(rc.words(m), " "+q.Code)
 	if _, remark, ok := q.Choose(word); q.ID == "" || !ok || remark != "" || strings.HasPrefix(word, "/") {
@@ -269,6 +289,7 @@ func (m *message) question() (q bus.Question) {
 			}
 		}
 	}
+
 	if q.ID != "" {
 		return q
 	}

@@ -45,19 +45,23 @@ func newLimits(now func() time.Time) *limits {
 func (l *limits) spend(name, major string) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	now := l.now()
 	if l.revoked {
 		return 0, &apiError{Call: name, Status: http.StatusUnauthorized, Message: "Discord refused the token before"}
 	}
+
 	if now.Sub(l.since) > refusedSpan {
 		l.since, l.refused = now, 0
 	}
+
 	if l.refused >= refusedMost {
 		return l.since.Add(refusedSpan).Sub(now) + time.Second, nil
 	}
 	if pause := l.global.Sub(now); pause > 0 {
 		return pause, nil
 	}
+
 	id, _ := l.routes.Get(name)
 	b := l.buckets[id+"/"+major]
 	if b == nil || !now.Before(b.reset) {
@@ -66,6 +70,7 @@ func (l *limits) spend(name, major string) (time.Duration, error) {
 	if b.left == 0 {
 		return b.reset.Sub(now), nil
 	}
+
 	b.left--
 	return 0, nil
 }
@@ -78,9 +83,11 @@ func (l *limits) record(name, major string, h http.Header) {
 	if id == "" || err != nil || err2 != nil || seconds < 0 || seconds > 3600 {
 		return
 	}
+
 	l.routes.Put(name, id)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	now := l.now()
 	if len(l.buckets) > 1000 {
 		for k, b := range l.buckets {
@@ -89,6 +96,7 @@ func (l *limits) record(name, major string, h http.Header) {
 			}
 		}
 	}
+
 	reset := now.Add(time.Duration(seconds * float64(time.Second)))
 	if b := l.buckets[id+"/"+major]; b != nil && now.Before(b.reset) && reset.Sub(b.reset) < sameWindow {
 		left = min(left, b.left) // answers may overtake each other
@@ -107,6 +115,7 @@ func (l *limits) count(e *apiError) {
 	case e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests && !e.Shared:
 		l.refused++
 	}
+
 	if e.Status == http.StatusTooManyRequests && e.Global {
 		l.global = l.now().Add(e.After)
 	}

@@ -70,6 +70,7 @@ func (o *options) Check() error {
 	case o.Intents < 0:
 		return errors.New("intents: not a sum of intents")
 	}
+
 	return nil
 }
 

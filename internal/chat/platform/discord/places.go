@@ -44,9 +44,11 @@ func (p *places) enter(g guild, me *user) {
 			p.store(c)
 		}
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tiers[g.ID] = g.Tier
+
 	for _, r := range g.Roles {
 		if me != nil && r.Tags.BotID == me.ID {
 			p.roles[g.ID] = r.ID
@@ -95,6 +97,7 @@ func (p *places) upload(id string) int64 {
 	c, _ := p.known.Get(id)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	switch p.tiers[c.GuildID] {
 	case 2:
 		return maxBoosted / 2
@@ -124,6 +127,7 @@ func (b *bot) route(ctx context.Context, guild, id string) (bus.Route, error) {
 	if guild == "" {
 		return r, nil
 	}
+
 	c, err := b.find(ctx, id)
 	if e := refusal(err); e != nil && (e.Status == http.StatusForbidden || e.Status == http.StatusNotFound) {
 		return r, nil
@@ -157,6 +161,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 			return bus.Route{}, fmt.Errorf("several channels are called %q; use one of their ids: %s", target, strings.Join(ids, ", "))
 		}
 	}
+
 	if name, ok := strings.CutPrefix(target, "@"); ok {
 		id, known := b.places.people.Get(strings.ToLower(name))
 		if !known {
@@ -164,9 +169,11 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 		}
 		return b.directChat(ctx, id)
 	}
+
 	if number(target) == 0 {
 		return bus.Route{}, fmt.Errorf("%q is not a Discord channel: use its number, #name, @name or the number of a person", target)
 	}
+
 	_, err := b.find(ctx, target)
 	if is(err, codeUnknownChannel) {
 		return b.directChat(ctx, target)

@@ -24,10 +24,12 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	b, ok := ch.(*bot)
 	if !ok {
 		return chat.Report{}, errors.New("not a Discord channel")
 	}
+
 	defer b.calls.rest.Client.CloseIdleConnections()
 	var me user
 	if err := b.calls.do(ctx, call{method: http.MethodGet, path: "/users/@me"}, &me); err != nil {
@@ -36,6 +38,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		}
 		return chat.Report{}, err
 	}
+
 	b.me.Store(&me)
 	var app struct {
 		ID      string `json:"id"`
@@ -54,6 +57,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	case app.Flags&flagsContent == 0:
 		content.OK, content.Detail = false, "Message Content Intent is off: switch it on, on the Bot page of the developer portal"
 	}
+
 	servers := chat.Check{Name: "servers", OK: true, Detail: "to add the bot to a server, open " + invite}
 	if app.Servers == 0 {
 		servers.Detail = "the bot is in no server; people can write to it only if they share one. Open " + invite

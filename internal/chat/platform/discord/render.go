@@ -20,6 +20,7 @@ func render(out bus.Outbound, list string) string {
 	default:
 		s = toDiscord(source)
 	}
+
 	if markdown.UTF16.Length(s) > maxText {
 		s = source
 	}
@@ -38,6 +39,7 @@ func toDiscord(source string) string {
 		markdown.Strike:   {"~~", "~~"},
 		markdown.Rule:     {"──────────", ""},
 	}
+
 	w.Own = map[markdown.Kind]func(markdown.Node, string){
 		markdown.Heading:  w.heading,
 		markdown.List:     w.list,
@@ -47,6 +49,7 @@ func toDiscord(source string) string {
 		markdown.Link:     w.link,
 		markdown.Image:    w.link,
 	}
+
 	w.Blocks(markdown.Parse(source), "")
 	return strings.TrimRight(w.String(), "\n")
 }
@@ -113,6 +116,7 @@ func (w *writer) link(n markdown.Node, in string) {
 		}
 		return r
 	}, n.URL)
+
 	web := strings.HasPrefix(address, "https://") || strings.HasPrefix(address, "http://")
 	switch {
 	case web && (words == "" || words == address || words == n.URL):
@@ -143,9 +147,11 @@ func escape(s string) string {
 		case r == '.' && numbered(s[:i]):
 			b.WriteByte('\\')
 		}
+
 		b.WriteRune(r)
 		start = r == '\n' || start && r == ' '
 	}
+
 	return b.String()
 }
 

@@ -103,6 +103,7 @@ func classify(err error) error {
 	if e == nil {
 		return err
 	}
+
 	switch e.Status {
 	case http.StatusTooManyRequests:
 		return chat.RateLimited(max(e.After, 100*time.Millisecond), err)
@@ -111,6 +112,7 @@ func classify(err error) error {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge:
 		return chat.Permanent(err)
 	}
+
 	return err
 }
 
@@ -131,6 +133,7 @@ func form(path string) (string, string) {
 			parts[i] = "*"
 		}
 	}
+
 	return strings.Join(parts, "/"), major
 }
 
@@ -148,9 +151,11 @@ func (c *client) do(ctx context.Context, k call, result any) error {
 		} else if err == nil {
 			err = &apiError{Call: name, Status: http.StatusTooManyRequests, Message: "the limit of this call is used up", After: pause}
 		}
+
 		if err == nil || pause == 0 || pause > k.patience {
 			return err
 		}
+
 		k.patience -= pause
 		if wait.For(ctx, pause) != nil {
 			return ctx.Err()
@@ -164,6 +169,7 @@ func (c *client) once(ctx context.Context, k call, name, major string, result an
 	if len(k.files) > 0 {
 		limit = uploadTimeout
 	}
+
 	a, err := c.rest.Ask(ctx, kit.Call{Method: k.method, Path: k.path, Name: name, Body: k.encode(), Within: limit})
 	if a.Header != nil {
 		c.limits.record(name, major, a.Header)
@@ -171,6 +177,7 @@ func (c *client) once(ctx context.Context, k call, name, major string, result an
 	if e := refusal(err); e != nil {
 		c.limits.count(e)
 	}
+
 	if err != nil {
 		return err
 	}
@@ -182,6 +189,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	if a.OK() {
 		return a.Body, nil
 	}
+
 	var said struct {
 		Message string          `json:"message"`
 		Code    int             `json:"code"`
@@ -192,6 +200,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	if err := json.Unmarshal(a.Body, &said); err != nil {
 		return nil, a.Foreign("the API")
 	}
+
 	e := &apiError{
 		Call:    a.Call,
 		Status:  a.Status,

@@ -56,6 +56,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if out.Key != "" {
 		m.Nonce, m.Enforce = nonce(out.Key), true
 	}
+
 	files, err := b.open(ctx, out, &m)
 	defer func() {
 		for _, f := range files {
@@ -76,9 +77,11 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		}
 		sent, err = b.deliver(ctx, out.Route, func(to string) (string, error) { return b.post(ctx, to, m, nil) })
 	}
+
 	if err != nil {
 		return "", err
 	}
+
 	if out.Question != nil && out.Question.Clean {
 		_, id := split(sent, out.Route)
 		b.clean.Put(id, true)
@@ -125,6 +128,7 @@ func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []
 	if len(out.Media) > maxFiles {
 		return nil, chat.Permanent(fmt.Errorf("%d files at a time, got %d", maxFiles, len(out.Media)))
 	}
+
 	most := b.places.upload(target(out.Route))
 	for _, saved := range out.Media {
 		f, err := kit.OpenAttachment(ctx, b.deps, saved, most)
@@ -136,11 +140,13 @@ func (b *bot) open(ctx context.Context, out bus.Outbound, m *outgoing) (files []
 			m.Content = addLine(m.Content, name, "too large")
 			continue
 		}
+
 		if err != nil {
 			return files, err
 		}
 		files = append(files, f)
 	}
+
 	return files, nil
 }
 
@@ -180,6 +186,7 @@ func (b *bot) deliver(ctx context.Context, route bus.Route, try func(to string) 
 	if number(to) == 0 || number(route.ChatID) == 0 {
 		return "", chat.Permanent(fmt.Errorf("%q is not a Discord channel: use its number (in Discord, switch on developer mode and choose Copy Channel ID)", to))
 	}
+
 	id, err := try(to)
 	if is(err, codeArchived) {
 		open := call{method: http.MethodPatch, path: "/channels/" + to, body: map[string]any{"archived": false}, patience: 5 * time.Second}
@@ -187,6 +194,7 @@ func (b *bot) deliver(ctx context.Context, route bus.Route, try func(to string) 
 			id, err = try(to)
 		}
 	}
+
 	if route.ThreadID != "" && is(err, codeArchived, codeUnknownChannel) {
 		if id, err = try(route.ChatID); err == nil {
 			return route.ChatID + "/" + id, nil
@@ -215,6 +223,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	if number(to) == 0 || number(m) == 0 {
 		return chat.Permanent(fmt.Errorf("%q is not a Discord message", id))
 	}
+
 	err := b.calls.do(ctx, call{method: http.MethodPatch, path: "/channels/" + to + "/messages/" + m, body: body}, nil)
 	if err == nil && final && out.Question != nil && out.Question.Clean {
 		b.clean.Put(m, true)
@@ -259,9 +268,11 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	case chat.Seen:
 		return b.react(ctx, route, http.MethodPut, b.o.ReadReceiptEmoji)
 	}
+
 	m, known := b.markOf(route.MessageID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	m.ended = true
 	err := b.react(ctx, route, http.MethodDelete, b.o.ReadReceiptEmoji)
 	if m.working || !known { // an earlier process may have set it
@@ -284,6 +295,7 @@ func (b *bot) work(ctx context.Context, route bus.Route) error {
 	if number(route.MessageID) == 0 || b.o.WorkingEmoji == "" {
 		return nil
 	}
+
 	m, _ := b.markOf(route.MessageID)
 	m.mu.Lock()
 	first := !m.waits && !m.ended
@@ -292,11 +304,14 @@ func (b *bot) work(ctx context.Context, route bus.Route) error {
 	if !first || wait.For(ctx, b.o.workingDelay()) != nil {
 		return nil
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if m.ended {
 		return nil
 	}
+
 	m.working = true
 	return b.react(ctx, route, http.MethodPut, b.o.WorkingEmoji)
 }

@@ -22,6 +22,7 @@ func awayNotice(l letter, before string) bool {
 	if before != "" && fold(stem(before)) == subject {
 		return false
 	}
+
 	for phrase, program := range awayPhrases() {
 		rest, ok := strings.CutPrefix(subject, phrase)
 		if !ok {
@@ -30,16 +31,19 @@ func awayNotice(l letter, before string) bool {
 		if rest = strings.TrimSpace(strings.Trim(rest, " .!")); rest == "" {
 			return true
 		}
+
 		about, ok := afterMark(rest)
 		if !ok {
 			continue
 		}
+
 		answersMail := l.answers != "" || len(l.refs) > 0 || stem(about) != about
 		ourSubject := before != "" && stem(about) == fold(stem(before))
 		if program || answersMail || ourSubject {
 			return true
 		}
 	}
+
 	return false
 }
 

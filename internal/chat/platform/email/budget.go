@@ -25,16 +25,19 @@ func newBudget(most int, per time.Duration) *budget {
 func (b *budget) wait(to string, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	for k, list := range b.sent {
 		list = slices.DeleteFunc(list, func(at time.Time) bool { return now.Sub(at) >= b.per || at.After(now) })
 		if b.sent[k] = list; len(list) == 0 {
 			delete(b.sent, k)
 		}
 	}
+
 	list := b.sent[to]
 	if len(list) >= b.most {
 		return b.per - now.Sub(list[0])
 	}
+
 	b.sent[to] = append(list, now)
 	return 0
 }

@@ -30,6 +30,7 @@ func toUTF8(data []byte, name string) string {
 	if utf8.Valid(data) && !strings.HasPrefix(lower, "iso-2022") && !strings.HasPrefix(lower, "utf-16") && !strings.HasPrefix(lower, "hz") {
 		return string(data)
 	}
+
 	e := codepage(name)
 	if e == nil {
 		e = charmap.Windows1252
@@ -37,6 +38,7 @@ func toUTF8(data []byte, name string) string {
 			return text.Valid(string(data))
 		}
 	}
+
 	out, err := e.NewDecoder().Bytes(data)
 	if err != nil {
 		return text.Valid(string(data))

@@ -60,6 +60,7 @@ func messageID(out bus.Outbound, host string) string {
 	if key == "" {
 		key = rand.Text()
 	}
+
 	sum := sha256.Sum256([]byte(key + "\x00" + out.Text))
 	mark := "nanobot."
 	if q := out.Question; out.Kind == bus.Ask && q != nil && plainID(q.ID) {
@@ -76,6 +77,7 @@ func answerSubject(prefix, subject string) string {
 			return subject
 		}
 	}
+
 	if subject == "" {
 		subject = "your mail"
 	}
@@ -91,10 +93,12 @@ func compose(e envelope, out bus.Outbound, files []file) ([]byte, error) {
 	h("Subject", encodeWords(e.subject))
 	h("Date", e.date.Format(time.RFC1123Z))
 	h("Message-ID", e.id)
+
 	if len(e.refs) > 0 {
 		h("In-Reply-To", e.refs[len(e.refs)-1])
 		h("References", strings.Join(e.refs, "\r\n "))
 	}
+
 	h("Auto-Submitted", e.auto)
 	h("X-Auto-Response-Suppress", "All")
 	h("MIME-Version", "1.0")
@@ -107,6 +111,7 @@ func compose(e envelope, out bus.Outbound, files []file) ([]byte, error) {
 		}
 		return b.Bytes(), nil
 	}
+
 	h("Content-Type", `multipart/mixed; boundary="`+w.Boundary()+`"`)
 	b.WriteString("\r\n")
 	var texts bytes.Buffer
@@ -114,6 +119,7 @@ func compose(e envelope, out bus.Outbound, files []file) ([]byte, error) {
 	if err := writeTexts(inner, out); err != nil {
 		return nil, err
 	}
+
 	p, err := w.CreatePart(textproto.MIMEHeader{"Content-Type": {`multipart/alternative; boundary="` + inner.Boundary() + `"`}})
 	if err != nil {
 		return nil, err
@@ -121,11 +127,13 @@ func compose(e envelope, out bus.Outbound, files []file) ([]byte, error) {
 	if _, err := p.Write(texts.Bytes()); err != nil {
 		return nil, err
 	}
+
 	for _, f := range files {
 		if err := writeFile(w, f); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
@@ -145,6 +153,7 @@ func writeTexts(w *multipart.Writer, out bus.Outbound) error {
 		if plain = markdown.Plain(tree); strings.TrimSpace(plain) == "" {
 			plain = out.Text
 		}
+
 		if err := writeText(w, "text/plain", plain); err != nil {
 			return err
 		}
@@ -153,6 +162,7 @@ func writeTexts(w *multipart.Writer, out bus.Outbound) error {
 		}
 		return w.Close()
 	}
+
 	if err := writeText(w, "text/plain", plain); err != nil {
 		return err
 	}
@@ -176,12 +186,14 @@ func writeFile(w *multipart.Writer, f file) error {
 	if disposition == "" {
 		disposition = "attachment"
 	}
+
 	p, err := w.CreatePart(textproto.MIMEHeader{
 		"Content-Type": {f.mime}, "Content-Disposition": {disposition}, "Content-Transfer-Encoding": {"base64"},
 	})
 	if err != nil {
 		return err
 	}
+
 	coded := base64.StdEncoding.EncodeToString(f.data)
 	for len(coded) > 0 {
 		n := min(76, len(coded))
@@ -190,5 +202,6 @@ func writeFile(w *multipart.Writer, f file) error {
 		}
 		coded = coded[n:]
 	}
+
 	return nil
 }

@@ -85,6 +85,7 @@ func newPost(d chat.Deps, section json.RawMessage) (*post, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	p := &post{
 		deps:    d,
 		o:       o,
@@ -98,6 +99,7 @@ func newPost(d chat.Deps, section json.RawMessage) (*post, error) {
 	if d.Gate != nil {
 		d.Gate.SetRules(access.Rules{Entries: readEntry})
 	}
+
 	if o.oauth != nil {
 		var h *http.Client
 		if h, err = d.Client(o.Proxy); err != nil {
@@ -105,6 +107,7 @@ func newPost(d chat.Deps, section json.RawMessage) (*post, error) {
 		}
 		p.tokens = newTokens(*o.oauth, h, d.Now)
 	}
+
 	return p, nil
 }
 
@@ -120,13 +123,16 @@ func (p *post) Run(ctx context.Context, submit chat.Submit) error {
 	if !p.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer p.run.Unlock()
+
 	if err := p.deps.Claim(p.own[0]); err != nil {
 		return err
 	}
 	if err := p.facts.open(); err != nil {
 		return err
 	}
+
 	for {
 		good, err := p.session(ctx, submit)
 		if ctx.Err() != nil {
@@ -135,6 +141,7 @@ func (p *post) Run(ctx context.Context, submit chat.Submit) error {
 		if !good {
 			return err
 		}
+
 		p.deps.Ready("", err)
 		if wait.For(ctx, time.Second) != nil {
 			return nil
@@ -149,17 +156,21 @@ func (p *post) session(ctx context.Context, submit chat.Submit) (good bool, err 
 	if err != nil {
 		return false, err
 	}
+
 	defer m.close()
 	stop := context.AfterFunc(ctx, m.abort)
 	defer stop()
+
 	for {
 		if err := p.pass(ctx, m, submit); err != nil {
 			return good, err
 		}
+
 		if !good {
 			p.deps.Ready(p.own[0], nil)
 			good = true
 		}
+
 		if err := m.wait(ctx, p.o.poll(), p.o.Idle); err != nil || ctx.Err() != nil {
 			return good, err
 		}

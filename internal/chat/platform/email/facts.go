@@ -56,15 +56,18 @@ type facts struct {
 func (f *facts) open() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	if f.opened {
 		return nil
 	}
 	if err := f.state.Load(&f.saved); err != nil {
 		return err
 	}
+
 	if f.saved.Threads == nil {
 		f.saved.Threads = map[string]thread{}
 	}
+
 	f.opened = true
 	return nil
 }
@@ -83,6 +86,7 @@ func (f *facts) begin(validity uint32) (last uint32, err error) {
 			return 0, err
 		}
 	}
+
 	return f.saved.Last, nil
 }
 
@@ -90,6 +94,7 @@ func (f *facts) begin(validity uint32) (last uint32, err error) {
 func (f *facts) read(uid uint32, v verdict) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	f.saved.Last = max(f.saved.Last, uid)
 	switch v {
 	case handled:
@@ -98,6 +103,7 @@ func (f *facts) read(uid uint32, v verdict) error {
 		f.saved.Passed = latest(append(f.saved.Passed, uid))
 	case left:
 	}
+
 	return f.state.Save(f.saved)
 }
 
@@ -135,6 +141,7 @@ func (f *facts) remember(who string, t thread) {
 		}
 		delete(f.saved.Threads, oldest)
 	}
+
 	f.saved.Threads[who] = t
 }
 

@@ -17,6 +17,7 @@ func htmlText(source string) string {
 	w := htmlWriter{}
 	z := html.NewTokenizer(strings.NewReader(source))
 	z.SetMaxBuf(maxTextPart)
+
 	for w.out.Len() < maxTextPart {
 		switch z.Next() {
 		case html.ErrorToken:
@@ -30,6 +31,7 @@ func htmlText(source string) string {
 			w.close(string(name))
 		}
 	}
+
 	return strings.TrimSpace(w.out.String())
 }
 
@@ -52,10 +54,12 @@ func (w *htmlWriter) open(t html.Token) {
 		}
 		return
 	}
+
 	if t.Type == html.StartTagToken && !void(t.Data) && (unseen(t.Data) || hidden(t)) {
 		w.skip, w.nested = t.Data, 1
 		return
 	}
+
 	switch t.Data {
 	case "br":
 		w.breaks++
@@ -161,6 +165,7 @@ func hidden(t html.Token) bool {
 		if a.Key != "style" {
 			continue
 		}
+
 		style := strings.ReplaceAll(strings.ToLower(a.Val), " ", "") + ";"
 		for _, s := range []string{"display:none", "visibility:hidden", "font-size:0;", "font-size:0px", "font-size:0!", "opacity:0;", "mso-hide:all", "max-height:0;", "max-height:0px"} {
 			if strings.Contains(style, s) {
@@ -191,6 +196,7 @@ func (w *htmlWriter) text(s string) {
 	if w.skip != "" {
 		return
 	}
+
 	if w.pre > 0 {
 		for i, l := range strings.Split(s, "\n") {
 			if i > 0 {
@@ -202,12 +208,14 @@ func (w *htmlWriter) text(s string) {
 		}
 		return
 	}
+
 	for i, f := range strings.Fields(s) {
 		if i > 0 || strings.ContainsRune(" \t\r\n\u00a0", rune(s[0])) {
 			w.space = true
 		}
 		w.word(f)
 	}
+
 	if s != "" && strings.ContainsRune(" \t\r\n", rune(s[len(s)-1])) {
 		w.space = true
 	}
@@ -223,9 +231,11 @@ func (w *htmlWriter) word(s string) {
 			w.out.WriteString("\n" + strings.Repeat(">", quotes))
 		}
 		w.out.WriteString("\n" + strings.Repeat("> ", quotes))
+
 	case w.space:
 		w.out.WriteByte(' ')
 	}
+
 	w.out.WriteString(s)
 	w.begun, w.breaks, w.space = true, 0, false
 }
@@ -237,6 +247,7 @@ func htmlCharset(data []byte) string {
 	if !ok {
 		return ""
 	}
+
 	name := strings.TrimLeft(string(after), "\"'")
 	if end := strings.IndexAny(name, "\"'; />"); end >= 0 {
 		name = name[:end]

@@ -45,10 +45,12 @@ func (p *post) connect(ctx context.Context) (*mailbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", p.o.imapAddress(), err)
 	}
+
 	m.conn = conn
 	stop := context.AfterFunc(ctx, m.abort)
 	defer stop()
 	defer m.within(2 * commandTime)()
+
 	if err := m.greet(p); err != nil {
 		m.abort()
 		return nil, fmt.Errorf("connect to %s: %w", p.o.imapAddress(), err)
@@ -57,6 +59,7 @@ func (p *post) connect(ctx context.Context) (*mailbox, error) {
 		m.close()
 		return nil, err
 	}
+
 	p.welcome.Store(true)
 	return m, nil
 }
@@ -71,6 +74,7 @@ func (p *post) dial(ctx context.Context, address, host string, secure bool) (net
 	if err != nil || !secure {
 		return conn, err
 	}
+
 	safe := tls.Client(conn, p.tlsConfig(host))
 	if err := safe.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -115,6 +119,7 @@ func (m *mailbox) greet(p *post) error {
 		m.c = imapclient.New(m.conn, o)
 		return m.c.WaitGreeting()
 	}
+
 	var err error
 	if m.c, err = imapclient.NewStartTLS(m.conn, o); err != nil {
 		return fmt.Errorf("STARTTLS, which imapUseSsl false means on another machine: %w", err)
@@ -127,15 +132,18 @@ func (m *mailbox) enter(ctx context.Context, p *post) error {
 	if err := m.login(ctx, p); err != nil {
 		return p.refusedLogin(err)
 	}
+
 	if m.c.Caps().Has(imap.CapID) { // some servers refuse clients that do not say who they are
 		if _, err := m.c.ID(&imap.IDData{Name: "nanobot", Vendor: "nanobot"}).Wait(); err != nil && m.gone() {
 			return fmt.Errorf("introduce ourselves: %w", err)
 		}
 	}
+
 	data, err := m.c.Select(p.o.IMAPMailbox, nil).Wait()
 	if err != nil {
 		return fmt.Errorf("open the mailbox %q (imapMailbox): %w", p.o.IMAPMailbox, err)
 	}
+
 	m.validity = data.UIDValidity
 	return nil
 }
@@ -152,6 +160,7 @@ func (m *mailbox) login(ctx context.Context, p *post) error {
 		}
 		return m.c.Authenticate(sasl.NewOAuthBearerClient(&sasl.OAuthBearerOptions{Username: user, Token: token.value, Host: p.o.IMAPHost, Port: p.o.IMAPPort}))
 	}
+
 	password := p.o.IMAPPassword.Reveal()
 	plain := m.c.Caps().Has("AUTH=PLAIN")
 	if plain && (m.c.Caps().Has(imap.CapLoginDisabled) || !ascii(user+password)) {
@@ -215,6 +224,7 @@ func (m *mailbox) wait(ctx context.Context, poll time.Duration, idle bool) error
 	if idle = idle && m.c.Caps().Has(imap.CapIdle); idle {
 		limit = min(max(poll, idleLook), idleRenewal)
 	}
+
 	var cmd *imapclient.IdleCommand
 	if idle {
 		var err error
@@ -225,6 +235,7 @@ func (m *mailbox) wait(ctx context.Context, poll time.Duration, idle bool) error
 			return fmt.Errorf("wait for mail: %w", err)
 		}
 	}
+
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
@@ -233,14 +244,17 @@ func (m *mailbox) wait(ctx context.Context, poll time.Duration, idle bool) error
 	case <-m.news:
 	case <-m.c.Closed():
 	}
+
 	if cmd == nil {
 		return nil
 	}
+
 	defer m.within(commandTime)()
 	err := cmd.Close()
 	if err == nil {
 		err = cmd.Wait()
 	}
+
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("wait for mail: %w", err)
 	}
@@ -254,12 +268,14 @@ func (m *mailbox) unread(last uint32) ([]imap.UID, error) {
 	case <-m.news:
 	default:
 	}
+
 	data, err := m.c.UIDSearch(&imap.SearchCriteria{
 		UID: []imap.UIDSet{{imap.UIDRange{Start: imap.UID(last + 1)}}}, NotFlag: []imap.Flag{imap.FlagSeen, imap.FlagDeleted},
 	}, nil).Wait()
 	if err != nil {
 		return nil, fmt.Errorf("look for mail: %w", err)
 	}
+
 	uids := slices.DeleteFunc(data.AllUIDs(), func(u imap.UID) bool { return uint32(u) <= last }) // "n:*" always has the last one
 	slices.Sort(uids)
 	return uids, nil
@@ -281,12 +297,14 @@ func (m *mailbox) heads(uids []imap.UID) ([]head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fetch headers: %w", err)
 	}
+
 	var out []head
 	for _, b := range list {
 		if len(b.BodySection) > 0 && slices.Contains(uids, b.UID) {
 			out = append(out, head{b.UID, b.RFC822Size, b.BodySection[0].Bytes, b.InternalDate})
 		}
 	}
+
 	sort.Slice(out, func(i, j int) bool { return out[i].uid < out[j].uid })
 	return out, nil
 }
@@ -307,6 +325,7 @@ func (m *mailbox) body(uid imap.UID) (data []byte, err error) {
 			}
 		}
 	}
+
 	if err := cmd.Close(); err != nil {
 		return nil, fmt.Errorf("fetch a mail: %w", err)
 	}
@@ -337,11 +356,13 @@ func (m *mailbox) outline(uid imap.UID) (*content, error) {
 		if c.count++; !ok || c.count > maxParts || len(path) > maxDepth {
 			return c.count <= maxParts && len(path) <= maxDepth
 		}
+
 		size := min(int64(p.Size), maxTextPart)
 		if !writtenText(p) || len(texts) == maxTexts || size > room {
 			c.files = append(c.files, part{name: line(words(p.Filename())), mime: p.MediaType(), omitted: true})
 			return true
 		}
+
 		room -= size
 		texts = append(texts, p)
 		sections = append(sections, &imap.FetchItemBodySection{Part: slices.Clone(path), Peek: true, Partial: &imap.SectionPartial{Size: maxTextPart}})
@@ -351,6 +372,7 @@ func (m *mailbox) outline(uid imap.UID) (*content, error) {
 	if len(texts) == 0 {
 		return c, nil
 	}
+
 	list, err = m.c.Fetch(imap.UIDSetNum(uid), &imap.FetchOptions{UID: true, BodySection: sections}).Collect()
 	if err != nil {
 		return nil, fmt.Errorf("fetch the text of a mail: %w", err)
@@ -358,6 +380,7 @@ func (m *mailbox) outline(uid imap.UID) (*content, error) {
 	if len(list) == 0 || list[0].UID != uid {
 		return nil, nil
 	}
+
 	for i, section := range sections {
 		if data := sectionOf(list[0], section); data != nil {
 			c.add(texts[i], data)
@@ -402,6 +425,7 @@ func (m *mailbox) move(uids imap.UIDSet, to string, expunge bool) error {
 		}
 		return nil
 	}
+
 	if _, err := m.c.Copy(uids, to).Wait(); err != nil {
 		return fmt.Errorf("copy mail to %q: %w", to, err)
 	}
@@ -415,6 +439,7 @@ func (m *mailbox) remove(uids imap.UIDSet, expunge bool) error {
 	if err := m.c.Store(uids, &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagDeleted}}, nil).Close(); err != nil {
 		return fmt.Errorf("mark mail as deleted: %w", err)
 	}
+
 	var cmd *imapclient.ExpungeCommand
 	switch {
 	case m.c.Caps().Has(imap.CapUIDPlus):
@@ -424,6 +449,7 @@ func (m *mailbox) remove(uids imap.UIDSet, expunge bool) error {
 	default:
 		return nil
 	}
+
 	if err := cmd.Close(); err != nil {
 		return fmt.Errorf("delete mail: %w", err)
 	}

@@ -40,15 +40,18 @@ func (p *post) pass(ctx context.Context, m *mailbox, submit chat.Submit) error {
 	if err := p.tidy(ctx, m); err != nil { // left over from an interrupted run
 		return err
 	}
+
 	uids, err := m.unread(last)
 	if err != nil {
 		return err
 	}
+
 	for some := range slices.Chunk(uids, batch) {
 		list, err := m.heads(some)
 		if err != nil {
 			return err
 		}
+
 		for _, h := range list {
 			v, err := p.contained(ctx, m, h, submit)
 			if err != nil {
@@ -58,10 +61,12 @@ func (p *post) pass(ctx context.Context, m *mailbox, submit chat.Submit) error {
 				return err
 			}
 		}
+
 		if err := p.tidy(ctx, m); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -72,6 +77,7 @@ func (p *post) tidy(ctx context.Context, m *mailbox) error {
 	if len(done)+len(skipped) == 0 {
 		return nil
 	}
+
 	err := p.flagAndMove(m, done, skipped)
 	if refusal, ok := errors.AsType[*imap.Error](err); ok && refusal.Type != imap.StatusResponseTypeBye {
 		p.deps.Log.WarnContext(ctx, "the server refuses what is to be done with mails that were read", "err", err)
@@ -87,10 +93,12 @@ func (p *post) flagAndMove(m *mailbox, done, skipped []uint32) error {
 			return err
 		}
 	}
+
 	away := done
 	if !p.o.PostActionIgnoreSkipped {
 		away = all
 	}
+
 	if err := p.moveAway(m, away); err != nil {
 		return err
 	}
@@ -101,6 +109,7 @@ func (p *post) moveAway(m *mailbox, uids []uint32) error {
 	if len(uids) == 0 {
 		return nil
 	}
+
 	switch p.o.PostAction {
 	case postDelete:
 		return m.remove(uidSet(uids), p.o.PostActionExpunge)
@@ -138,10 +147,12 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit chat.Subm
 		p.deps.Log.DebugContext(ctx, "a mail without one clear sender is passed over", "uid", h.uid)
 		return p.unwanted(), nil
 	}
+
 	why := machine(l, p.own)
 	if before, _ := p.facts.thread(l.from.Address); why == "" && awayNotice(l, before.Subject) {
 		why = "an automatic reply, by its subject"
 	}
+
 	if why != "" {
 		p.deps.Log.InfoContext(ctx, "a mail is not answered", "uid", h.uid, "from", l.from.Address, "why", why)
 		if slices.Contains(p.own, l.from.Address) {
@@ -149,11 +160,13 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit chat.Subm
 		}
 		return p.unwanted(), nil
 	}
+
 	v := p.visitor(l, h)
 	pass, ok := p.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return p.unwanted(), nil
 	}
+
 	d := mailData{head: h, validity: m.validity}
 	var raw []byte
 	if h.size <= maxMail {
@@ -175,11 +188,13 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit chat.Subm
 		}
 		d.content = *c
 	}
+
 	d.sure = p.senders.verified(ctx, l, raw)
 	if !d.sure && !p.affords(l.from.Address) {
 		p.deps.Log.WarnContext(ctx, "too many mails whose sender nothing proves; this one is left unread", "uid", h.uid, "from", l.from.Address)
 		return p.unwanted(), nil
 	}
+
 	err := submit(ctx, p.inbound(ctx, pass, l, d))
 	if err != nil && !d.sure {
 		p.forged.back(l.from.Address)
@@ -244,10 +259,12 @@ func (p *post) inbound(ctx context.Context, pass access.Pass, l letter, d mailDa
 			body = ownWords(whole)
 		}
 	}
+
 	in := pass.Inbound(p.id(l, d, sure), "")
 	if p.o.SessionPerThread {
 		in.SessionKey = threadKey(in.Route, l)
 	}
+
 	in.Untrusted = !sure // else the text has only what the sender typed
 	if !sure {
 		// A conversation apart, without a person who can be asked for permission.
@@ -256,6 +273,7 @@ func (p *post) inbound(ctx context.Context, pass access.Pass, l letter, d mailDa
 		in.Interactive = false
 		p.deps.Log.WarnContext(ctx, "the sender of a mail is not proven", "uid", d.uid, "from", l.from.Address)
 	}
+
 	before, known := p.facts.thread(l.from.Address)
 	t := thread{MessageID: l.id, References: l.refs, Subject: l.subject, At: p.deps.Now()}
 	if sure {
@@ -264,6 +282,7 @@ func (p *post) inbound(ctx context.Context, pass access.Pass, l letter, d mailDa
 		}
 		p.facts.remember(l.from.Address, t)
 	}
+
 	in.Meta = meta(l, t, d, sure)
 	if sure && others == "" && len(c.files) == 0 {
 		if in.Answer = answerOf(l, body); in.Answer != nil {
@@ -271,22 +290,27 @@ func (p *post) inbound(ctx context.Context, pass access.Pass, l letter, d mailDa
 			return in
 		}
 	}
+
 	if in.Text = spoken(body); sure && others == "" && len(c.files) == 0 && in.Text != "" {
 		return in
 	}
+
 	if body == "" && others == "" {
 		body = "[empty message]"
 	}
+
 	own, rest := p.envelope(l, sure, known && strings.EqualFold(bare(before.Subject), bare(l.subject)))
 	notes, saved := p.attachments(ctx, c.files)
 	if c.cut {
 		notes = append(notes, fmt.Sprintf("[the mail has more than %d MB; only the beginning of its text was read]", maxMail>>20))
 	}
+
 	in.Text, in.Media = strings.TrimSpace(own+"\n\n"+text.Ellipsis(body, p.o.MaxBodyChars)), saved
 	if !sure { // all of it is fenced
 		in.Text = strings.Join(append(append([]string{in.Text}, rest...), notes...), "\n")
 		return in
 	}
+
 	for _, q := range []bus.Quote{
 		{About: "in the header of the mail", Text: strings.Join(rest, "\n")},
 		{About: "passed on or quoted in the mail", Text: text.Ellipsis(others, p.o.MaxBodyChars)},
@@ -296,6 +320,7 @@ func (p *post) inbound(ctx context.Context, pass access.Pass, l letter, d mailDa
 			in.Quoted = append(in.Quoted, q)
 		}
 	}
+
 	return in
 }
 
@@ -393,6 +418,7 @@ func (p *post) envelope(l letter, sure, goesOn bool) (own string, rest []string)
 	if name := line(l.from.Name); name != "" {
 		from = name + " <" + from + ">"
 	}
+
 	lines := []string{"[EMAIL-CONTEXT]", "From: " + from}
 	switch answer := len(l.refs) > 0 || l.answers != "" || bare(l.subject) != l.subject; {
 	case !sure, !answer:
@@ -400,6 +426,7 @@ func (p *post) envelope(l letter, sure, goesOn bool) (own string, rest []string)
 	case !goesOn:
 		rest = append(rest, "Subject: "+l.subject)
 	}
+
 	lines = append(lines, "Date: "+l.date)
 	to, cc := l.others(p.own)
 	for _, more := range []struct {
@@ -410,6 +437,7 @@ func (p *post) envelope(l letter, sure, goesOn bool) (own string, rest []string)
 			rest = append(rest, "Also "+more.key+": "+text.Cut(strings.Join(more.list, ", "), maxShown)+" (your answer goes to the sender alone)")
 		}
 	}
+
 	if l.replyTo != "" && l.replyTo != l.from.Address && !p.mayAnswer(l) {
 		rest = append(rest, "Reply-To: "+line(l.replyTo)+" (not on the list of people: your answer goes to the sender)")
 	}
@@ -439,6 +467,7 @@ func (p *post) attachments(ctx context.Context, files []part) (notes []string, k
 		if name == "" {
 			name = "file" + strconv.Itoa(i+1) + suffix(f.mime)
 		}
+
 		note := func(why string) {
 			notes = append(notes, "[attachment: "+media.FileName(name)+" - "+why+"]")
 		}
@@ -461,6 +490,7 @@ func (p *post) attachments(ctx context.Context, files []part) (notes []string, k
 				}
 				continue
 			}
+
 			kept = append(kept, saved)
 			notes = append(notes, "["+kind(saved.MIME)+": "+saved.Path+"]")
 		}

@@ -45,24 +45,29 @@ func readHeader(data []byte) letter {
 	if err != nil && h.Len() == 0 {
 		return letter{}
 	}
+
 	l := letter{header: h, subject: line(words(h.Get("Subject"))), date: line(h.Get("Date"))}
 	l.from = sender(h)
 	if l.at, err = mail.ParseDate(l.date); err != nil {
 		l.at = time.Time{}
 	}
+
 	l.refs = ids(h.Get("References"))
 	if own := ids(h.Get("Message-Id")); len(own) > 0 {
 		l.id = own[0]
 	}
+
 	if a := ids(h.Get("In-Reply-To")); len(a) > 0 {
 		l.answers = a[len(a)-1]
 		if len(l.refs) == 0 {
 			l.refs = a[:1]
 		}
 	}
+
 	if list := people(h, "Reply-To"); len(list) == 1 {
 		l.replyTo = text.LowerASCII(list[0].Address)
 	}
+
 	l.to, l.cc = people(h, "To"), people(h, "Cc")
 	return l
 }
@@ -73,10 +78,12 @@ func sender(h textproto.Header) *mail.Address {
 	if h.FieldsByKey("From").Len() != 1 {
 		return nil
 	}
+
 	list := people(h, "From")
 	if len(list) != 1 {
 		return nil
 	}
+
 	a := *list[0]
 	a.Address = text.LowerASCII(a.Address)
 	if local, host, ok := strings.Cut(a.Address, "@"); !ok || local == "" || host == "" || strings.Contains(host, "@") || strings.ContainsAny(a.Address, " \t\r\n<>,;\"\x00") {
@@ -116,10 +123,12 @@ func ids(s string) []string {
 		if from < 0 {
 			return out
 		}
+
 		to := strings.IndexByte(s[from:], '>')
 		if to < 0 {
 			return out
 		}
+
 		id := s[from : from+to+1]
 		if s = s[from+to+1:]; len(id) > 2 && len(id) <= 250 && ascii(id) && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 			out = append(out, id)
@@ -177,11 +186,13 @@ func (c *content) walk(e *message.Entity, depth int) {
 	if c.count++; c.count > maxParts || depth > maxDepth {
 		return
 	}
+
 	mr := e.MultipartReader()
 	if mr == nil {
 		c.leaf(e)
 		return
 	}
+
 	for {
 		p, err := mr.NextPart()
 		if p == nil || errors.Is(err, io.EOF) || err != nil && !message.IsUnknownCharset(err) && !message.IsUnknownEncoding(err) {
@@ -202,6 +213,7 @@ func (c *content) leaf(e *message.Entity) {
 			kind = "application/octet-stream"
 		}
 	}
+
 	disposition, dparams, _ := mime.ParseMediaType(e.Header.Get("Content-Disposition")) // a broken one is none
 	name := words(or(dparams["filename"], params["name"]))
 	isText := (kind == "text/plain" || kind == "text/html") && disposition != "attachment" && name == ""
@@ -209,6 +221,7 @@ func (c *content) leaf(e *message.Entity) {
 	if isText {
 		limit = maxTextPart
 	}
+
 	data, err := io.ReadAll(io.LimitReader(e.Body, limit))
 	if err != nil && len(data) == 0 {
 		if !isText {
@@ -216,11 +229,13 @@ func (c *content) leaf(e *message.Entity) {
 		}
 		return
 	}
+
 	if isText {
 		if c.size += len(data); c.size > 2*maxTextPart {
 			return
 		}
 	}
+
 	switch {
 	case isText && kind == "text/html":
 		c.html = append(c.html, htmlText(toUTF8(data, or(params["charset"], htmlCharset(data)))))

@@ -11,14 +11,17 @@ func machine(l letter, own []string) string {
 	if slices.Contains(own, l.from.Address) {
 		return "our own mail"
 	}
+
 	h := l.header
 	if v := token(h.Get("Auto-Submitted")); v != "" && v != "no" {
 		return "sent automatically"
 	}
+
 	switch token(h.Get("Precedence")) {
 	case "bulk", "list", "junk", "auto_reply", "auto-reply":
 		return "sent in bulk"
 	}
+
 	if slices.ContainsFunc([]string{"List-Id", "List-Unsubscribe", "List-Post", "Feedback-Id", "X-Autoreply", "X-Autorespond", "X-Loop"}, h.Has) {
 		return "sent by a list or a machine"
 	}
@@ -28,6 +31,7 @@ func machine(l letter, own []string) string {
 	if kind := strings.ToLower(h.Get("Content-Type")); strings.HasPrefix(kind, "multipart/report") {
 		return "a report"
 	}
+
 	local, _, _ := strings.Cut(l.from.Address, "@")
 	switch strings.NewReplacer("-", "", "_", "", ".", "").Replace(local) {
 	case "mailerdaemon", "postmaster", "noreply", "donotreply", "bounce", "bounces":

@@ -32,10 +32,12 @@ func (o *options) checkOAuth() error {
 	if raw := bytes.TrimSpace(o.OAuthSection); len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil
 	}
+
 	var a oauthOptions
 	if err := chat.Decode(o.OAuthSection, &a); err != nil {
 		return fmt.Errorf("oauth: %w", err)
 	}
+
 	switch a.Provider {
 	case "google":
 		a.TokenURL = or(a.TokenURL, "https://oauth2.googleapis.com/token")
@@ -46,6 +48,7 @@ func (o *options) checkOAuth() error {
 	default:
 		return fmt.Errorf("oauth.provider: %q is neither google nor microsoft; leave it out and set tokenUrl", a.Provider)
 	}
+
 	u, err := url.Parse(a.TokenURL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && !loopback(u.Hostname()):
@@ -55,6 +58,7 @@ func (o *options) checkOAuth() error {
 	case a.RefreshToken.IsZero():
 		return errors.New("oauth.refreshToken is missing")
 	}
+
 	o.oauth = &a
 	return nil
 }
@@ -81,6 +85,7 @@ func newTokens(o oauthOptions, client *http.Client, now func() time.Time) *oauth
 		Endpoint:     oauth2.Endpoint{TokenURL: o.TokenURL, AuthStyle: oauth2.AuthStyleInParams},
 		Scopes:       strings.Fields(o.Scope),
 	}
+
 	refresh := o.RefreshToken.Reveal() // the one that replaced the configured one, in this run
 	return oauth.NewSource(oauth.SourceOptions[accessToken]{
 		Key:   func(t accessToken) string { return t.value },
@@ -93,6 +98,7 @@ func newTokens(o oauthOptions, client *http.Client, now func() time.Time) *oauth
 			if err != nil {
 				return accessToken{}, fmt.Errorf("fetch an oauth token: %w", err)
 			}
+
 			refresh = t.RefreshToken
 			return accessToken{t.AccessToken, now().Add(oauth.Life(t))}, nil
 		},

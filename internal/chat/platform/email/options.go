@@ -98,6 +98,7 @@ func (o *options) Check() error {
 	if err := o.checkOAuth(); err != nil {
 		return err
 	}
+
 	for _, need := range []struct{ key, value string }{
 		{"imapHost", o.IMAPHost},
 		{"imapUsername", o.IMAPUsername},
@@ -114,18 +115,21 @@ func (o *options) Check() error {
 			return fmt.Errorf("%s: no line ends", need.key)
 		}
 	}
+
 	if o.FromAddress == "" {
 		o.FromAddress = o.SMTPUsername
 		if !strings.Contains(o.FromAddress, "@") {
 			o.FromAddress = o.IMAPUsername
 		}
 	}
+
 	if o.Proxy != "" {
 		var err error
 		if o.via, err = httpsafe.ParseProxy(o.Proxy); err != nil {
 			return err
 		}
 	}
+
 	if _, err := mail.ParseAddress(o.FromAddress); err != nil {
 		return errors.New("fromAddress: name the address that mails are sent from")
 	}
@@ -153,12 +157,14 @@ func (o *options) checkLimits() error {
 	case strings.ContainsAny(o.SubjectPrefix, "\r\n"):
 		return errors.New("subjectPrefix: no line ends")
 	}
+
 	o.PollIntervalSeconds = max(o.PollIntervalSeconds, 5)
 	for _, g := range o.AllowedAttachmentTypes {
 		if _, err := path.Match(strings.ToLower(g), "a/b"); err != nil {
 			return fmt.Errorf("allowedAttachmentTypes: %q is not a pattern such as image/*", g)
 		}
 	}
+
 	switch o.PostAction {
 	case "", postDelete:
 		return nil
@@ -168,6 +174,7 @@ func (o *options) checkLimits() error {
 		}
 		return nil
 	}
+
 	return fmt.Errorf("postAction: %q is neither delete nor move", o.PostAction)
 }
 

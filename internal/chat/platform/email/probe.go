@@ -15,6 +15,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	r := chat.Report{Identity: p.own[0]}
 	note := func(name string, err error) {
 		c := chat.Check{Name: name, OK: err == nil}
@@ -23,10 +24,12 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		}
 		r.Checks = append(r.Checks, c)
 	}
+
 	m, err := p.connect(ctx)
 	if err == nil {
 		m.close()
 	}
+
 	note("imap", err)
 	note("smtp", p.submission(ctx, func(*smtp.Client) error { return nil }))
 	return r, nil

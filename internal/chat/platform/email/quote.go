@@ -52,6 +52,7 @@ func ownWords(body string) string {
 			break
 		}
 	}
+
 	own := lines[:end]
 	for i, l := range own {
 		if l == "-- " || l == "--\r" || l == "--" && len(own)-i <= 12 {
@@ -59,6 +60,7 @@ func ownWords(body string) string {
 			break
 		}
 	}
+
 	if out := strings.TrimSpace(strings.Join(own, "\n")); out != "" {
 		return out
 	}
@@ -76,6 +78,7 @@ func typed(subject, body string) (own, others string) {
 	if forwarded(subject, body) {
 		return "", strings.TrimSpace(body)
 	}
+
 	var mine, theirs []string
 	for l := range strings.SplitSeq(ownWords(body), "\n") {
 		if bare := strings.TrimSpace(l); strings.HasPrefix(bare, ">") || attribution().MatchString(bare) {
@@ -84,6 +87,7 @@ func typed(subject, body string) (own, others string) {
 			mine = append(mine, l)
 		}
 	}
+
 	own, others = strings.TrimSpace(strings.Join(mine, "\n")), strings.TrimSpace(strings.Join(theirs, "\n"))
 	if n := headerBlock(own); n >= 0 { // nothing but the history of a mail was in it
 		return strings.TrimSpace(own[:n]), strings.TrimSpace(own[n:] + "\n" + others)
@@ -103,11 +107,13 @@ func headerBlock(body string) int {
 			}
 			n++
 		}
+
 		if n >= 3 || divider().MatchString(strings.TrimSpace(lines[i])) {
 			return at
 		}
 		at += len(lines[i])
 	}
+
 	return -1
 }
 
@@ -127,6 +133,7 @@ func beginsHistory(lines []string, i, tail int) bool {
 	case i+1 < len(lines) && len(l) < 120 && attribution().MatchString(l+" "+strings.TrimSpace(lines[i+1])):
 		return i+2 >= tail // broken over two lines
 	}
+
 	n := 0
 	for _, h := range lines[i:min(i+6, len(lines))] {
 		if !headerLine().MatchString(strings.TrimSpace(h)) {

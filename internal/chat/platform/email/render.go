@@ -22,11 +22,13 @@ func toHTML(tree markdown.Node) string {
 		markdown.SoftBreak: {"<br>\n", ""},
 		markdown.HardBreak: {"<br>\n", ""},
 	}
+
 	r.Own = map[markdown.Kind]func(markdown.Node, string){
 		markdown.Table: r.table,
 		markdown.Link:  r.link,
 		markdown.Image: r.link,
 	}
+
 	r.WriteString("<html><body>\n")
 	r.Blocks(tree)
 	r.WriteString("</body></html>")

@@ -33,15 +33,18 @@ func (p *post) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err := p.facts.open(); err != nil {
 		return "", err
 	}
+
 	t, wrote := p.threadOf(out)
 	if wrote && !p.o.AutoReplyEnabled && out.Meta["force_send"] != "true" {
 		p.deps.Log.DebugContext(ctx, "autoReplyEnabled is off, a reply is not sent", "to", out.Route.ChatID)
 		return "", nil
 	}
+
 	e, err := p.envelopeOf(out, t, wrote)
 	if err != nil {
 		return "", chat.Permanent(err)
 	}
+
 	files, lost := p.files(ctx, out.Media)
 	out.Text = strings.TrimSpace(strings.Join(append([]string{out.Text}, lost...), "\n"))
 	data, err := compose(e, out, files)
@@ -94,10 +97,12 @@ func (p *post) envelopeOf(out bus.Outbound, t thread, wrote bool) (envelope, err
 	if err != nil {
 		return envelope{}, fmt.Errorf("%q is not an email address", out.Route.ChatID)
 	}
+
 	from, err := mail.ParseAddress(p.o.FromAddress)
 	if err != nil {
 		return envelope{}, err
 	}
+
 	e := envelope{
 		from: from,
 		to:   to,
@@ -114,6 +119,7 @@ func (p *post) envelopeOf(out bus.Outbound, t thread, wrote bool) (envelope, err
 	default:
 		e.subject = "A message for you"
 	}
+
 	for _, s := range []string{e.subject, to.Address, to.Name} {
 		if strings.ContainsAny(s, "\r\n\x00") {
 			return envelope{}, errors.New("a subject or an address contains a line break")
@@ -136,6 +142,7 @@ func (p *post) files(ctx context.Context, list []bus.Media) (out []file, lost []
 			lost = append(lost, "[attachment: "+name+" - too many files]")
 			continue
 		}
+
 		f, err := p.read(ctx, m)
 		switch {
 		case errors.Is(err, media.ErrTooLarge):
@@ -172,6 +179,7 @@ func (p *post) submission(ctx context.Context, do func(c *smtp.Client) error) er
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", p.o.smtpAddress(), err)
 	}
+
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	limit := time.AfterFunc(dialTime, func() { _ = conn.Close() })
@@ -184,11 +192,13 @@ func (p *post) submission(ctx context.Context, do func(c *smtp.Client) error) er
 	} else {
 		c = smtp.NewClient(conn)
 	}
+
 	defer c.Close() //nolint:errcheck // the mail is sent by then, or not
 	c.CommandTimeout, c.SubmissionTimeout = smtpTime, submitTime
 	if err := p.hello(ctx, c); err != nil {
 		return err
 	}
+
 	limit.Stop()
 	return do(c)
 }
@@ -198,6 +208,7 @@ func (p *post) hello(ctx context.Context, c *smtp.Client) error {
 	if err := c.Hello(domain(p.own[0])); err != nil {
 		return smtpError("greet the server", err)
 	}
+
 	var a sasl.Client
 	password := p.o.SMTPPassword.Reveal()
 	switch {
@@ -207,6 +218,7 @@ func (p *post) hello(ctx context.Context, c *smtp.Client) error {
 			return err
 		}
 		a = &xoauth2{user: p.o.SMTPUsername, token: token.value}
+
 	case c.SupportsAuth(sasl.Plain):
 		a = sasl.NewPlainClient("", p.o.SMTPUsername, password)
 	case c.SupportsAuth(sasl.Login):
@@ -216,6 +228,7 @@ func (p *post) hello(ctx context.Context, c *smtp.Client) error {
 	default:
 		return fmt.Errorf("%s offers no way to log in that we know (PLAIN, LOGIN)", p.o.SMTPHost)
 	}
+
 	if err := c.Auth(a); err != nil {
 		return fmt.Errorf("log in to %s with smtpUsername and smtpPassword: %w", p.o.SMTPHost, err)
 	}
@@ -228,6 +241,7 @@ func (p *post) hand(c *smtp.Client, to string, data []byte) error {
 	if !ascii(to + p.own[0]) {
 		o.UTF8 = true
 	}
+
 	if most, ok := c.MaxMessageSize(); ok && most > 0 && len(data) > most {
 		return chat.Permanent(fmt.Errorf("the mail of %d bytes is %w for the server, which takes %d", len(data), media.ErrTooLarge, most))
 	}
@@ -237,6 +251,7 @@ func (p *post) hand(c *smtp.Client, to string, data []byte) error {
 	if err := c.Rcpt(to, nil); err != nil {
 		return smtpError("name the receiver", err)
 	}
+
 	w, err := c.Data()
 	if err != nil {
 		return smtpError("send the mail", err)
@@ -247,6 +262,7 @@ func (p *post) hand(c *smtp.Client, to string, data []byte) error {
 	if err := w.Close(); err != nil {
 		return smtpError("send the mail", err)
 	}
+
 	_ = c.Quit() // it is taken
 	return nil
 }
@@ -258,6 +274,7 @@ func smtpError(what string, err error) error {
 	if !ok {
 		return wrapped
 	}
+
 	text := strings.ToLower(e.Message)
 	switch {
 	case e.Code == 530 || e.Code == 534 || e.Code == 535 || e.Code == 538:
@@ -267,5 +284,6 @@ func smtpError(what string, err error) error {
 	case e.Code >= 500:
 		return chat.Permanent(wrapped)
 	}
+
 	return wrapped
 }

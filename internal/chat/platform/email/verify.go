@@ -32,6 +32,7 @@ func (v *verifier) verified(ctx context.Context, l letter, raw []byte) bool {
 	if !v.o.VerifyDKIM && !v.o.VerifySPF {
 		return true // the owner does not want to know
 	}
+
 	for _, value := range v.trustedResults(l) {
 		_, results := parseResults(value)
 		for _, r := range results {
@@ -40,6 +41,7 @@ func (v *verifier) verified(ctx context.Context, l letter, raw []byte) bool {
 			}
 		}
 	}
+
 	return v.o.VerifyDKIM && v.signed(ctx, l, raw)
 }
 
@@ -48,6 +50,7 @@ func (v *verifier) vouches(r result, from string) bool {
 	if r.value != "pass" {
 		return false
 	}
+
 	switch r.method {
 	case "dmarc":
 		return strings.EqualFold(r.props["header.from"], from)
@@ -57,6 +60,7 @@ func (v *verifier) vouches(r result, from string) bool {
 	case "spf":
 		return v.o.VerifySPF && aligned(or(domain(r.props["smtp.mailfrom"]), r.props["smtp.mailfrom"]), from)
 	}
+
 	return false
 }
 
@@ -78,11 +82,13 @@ func (v *verifier) trustedResults(l letter) []string {
 					return []string{f.Value()}
 				}
 				return nil
+
 			case microsoft:
 				if id == "" && len(results) > 0 || v.trusts(id) {
 					return []string{f.Value()}
 				}
 				return nil
+
 			case v.trusts(id):
 				out = append(out, f.Value())
 			}
@@ -92,6 +98,7 @@ func (v *verifier) trustedResults(l letter) []string {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -133,10 +140,12 @@ func (v *verifier) trusts(id string) bool {
 	if id == strings.ToLower(v.o.IMAPHost) {
 		return true
 	}
+
 	mine := []string{registrable(v.o.IMAPHost), registrable(domain(address(v.o.IMAPUsername)))}
 	if slices.Contains(mine, "fastmail.com") {
 		mine = append(mine, "messagingengine.com")
 	}
+
 	r := registrable(id)
 	return r != "" && slices.Contains(mine, r)
 }
@@ -147,6 +156,7 @@ func (v *verifier) signed(ctx context.Context, l letter, raw []byte) bool {
 	if !l.header.Has("Dkim-Signature") || int64(len(raw)) > maxMail {
 		return false
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, verifyTime)
 	defer cancel()
 	list, err := dkim.VerifyWithOptions(bytes.NewReader(raw), &dkim.VerifyOptions{
@@ -156,6 +166,7 @@ func (v *verifier) signed(ctx context.Context, l letter, raw []byte) bool {
 	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {
 		return false
 	}
+
 	covers := func(keys []string, key string) bool {
 		return !l.header.Has(key) || slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) })
 	}
@@ -211,6 +222,7 @@ func parseResults(v string) (id string, out []result) {
 		if len(fields) == 0 {
 			continue
 		}
+
 		method, value, ok := strings.Cut(fields[0], "=")
 		if i == 0 && !ok {
 			id = strings.ToLower(strings.Trim(fields[0], `"`))
@@ -219,6 +231,7 @@ func parseResults(v string) (id string, out []result) {
 		if !ok {
 			continue
 		}
+
 		method, _, _ = strings.Cut(method, "/")
 		r := result{method: strings.ToLower(method), value: strings.ToLower(value), props: map[string]string{}}
 		for _, f := range fields[1:] {
@@ -228,6 +241,7 @@ func parseResults(v string) (id string, out []result) {
 				}
 			}
 		}
+
 		out = append(out, r)
 	}
 	return id, out
@@ -252,6 +266,7 @@ func uncomment(s string) string {
 			case ')':
 				depth--
 			}
+
 		case c == '"':
 			quoted = !quoted
 			b.WriteByte(c)
@@ -264,6 +279,7 @@ func uncomment(s string) string {
 			b.WriteByte(c)
 		}
 	}
+
 	return b.String()
 }
 
@@ -276,13 +292,16 @@ func split(s string, at byte) []string {
 		if i < len(s) && s[i] == '"' {
 			quoted = !quoted
 		}
+
 		if i < len(s) && (s[i] != at || quoted) {
 			continue
 		}
+
 		if piece := strings.TrimSpace(s[from:i]); piece != "" || at == ';' && len(out) == 0 {
 			out = append(out, piece)
 		}
 		from = i + 1
 	}
+
 	return out
 }

@@ -107,12 +107,14 @@ func (qs *questions) send(ctx context.Context, out bus.Outbound) (string, error)
 	if q == nil || len(q.Options) == 0 || len(q.Options) > buttonsMost || slices.Contains(q.Options, "") {
 		return "", nil
 	}
+
 	shown := cardMarkdown(out, maxTables)
 	said := strings.TrimSpace(strings.TrimSuffix(shown, codeLine(out)))
 	content, err := encode(questionCard(shown, buttons(out, said)))
 	if err != nil {
 		return "", err
 	}
+
 	id, err := b.deliver(ctx, out, shape{"interactive", content}, out.Key)
 	switch {
 	case misshapen(err):
@@ -121,6 +123,7 @@ func (qs *questions) send(ctx context.Context, out bus.Outbound) (string, error)
 	case err != nil:
 		return "", err
 	}
+
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	qs.posed.Put(id, &posed{text: said})
@@ -142,15 +145,18 @@ func buttons(out bus.Outbound, said string) []any {
 	q := out.Question
 	c := choice{Clean: q.Clean, Chat: out.Route.ChatID, Thread: out.Route.ThreadID}
 	c.Session = sessionOf(out)
+
 	if out.Kind == bus.Ask {
 		c.Question, c.Person = q.ID, out.Meta["user_id"]
 		if !q.Expires.IsZero() {
 			c.Until = q.Expires.Unix()
 		}
 	}
+
 	if len(said)*len(q.Options) <= textMost {
 		c.Text = said
 	}
+
 	var list []any
 	for i, label := range q.Options {
 		c.Label = label
@@ -162,10 +168,12 @@ func buttons(out bus.Outbound, said string) []any {
 			"behaviors":  []any{map[string]any{"type": "callback", "value": c}},
 		})
 	}
+
 	long := slices.ContainsFunc(q.Options, func(s string) bool { return len([]rune(s)) > rowLabel })
 	if long || len(list) > rowButtons {
 		return list
 	}
+
 	var columns []any
 	for _, one := range list {
 		columns = append(columns, map[string]any{"tag": "column", "width": "auto", "elements": []any{one}})
@@ -198,6 +206,7 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 	if err == nil {
 		err = json.Unmarshal(p.Action.Value, &p.Choice)
 	}
+
 	p.Operator = p.Operator.sound(h.Tenant)
 	c := &p.Choice
 	if err != nil || c.Label == "" || c.Chat == "" || p.Operator.Open == "" || p.Context.Message == "" || h.EventID == "" {
@@ -207,6 +216,7 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 	if h.AppID != "" && h.AppID != b.o.AppID || b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+pressID(h.EventID)) || b.replayed(ctx, h) {
 		return map[string]any{}
 	}
+
 	p.Event, p.Action.Value = h.EventID, nil
 	switch {
 	case !b.deps.Gate.Knows(ctx, qs.presser(&p)):
@@ -217,6 +227,7 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
+
 	q, known := qs.posed.Get(p.Context.Message)
 	if !known { // of an earlier process
 		q = &posed{text: c.Text}
@@ -225,6 +236,7 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 			qs.askedIn.Put(c.Question, p.Context.Message)
 		}
 	}
+
 	done := "✓ " + text.Ellipsis(text.Label(c.Label, labelMost), labelMost)
 	switch {
 	case q.event == p.Event: // Feishu repeats itself
@@ -235,6 +247,7 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 	case q.last != nil:
 		return q.answer(toastRefused, phrase.In(qs.language(), textOver))
 	}
+
 	in := b.in.Load()
 	if in == nil {
 		return toast(toastTryAgain, phrase.In(qs.language(), textTryAgain))
@@ -243,6 +256,7 @@ func (qs *questions) pressed(ctx context.Context, h *head, raw json.RawMessage) 
 		b.once(ctx, "an answer could not be kept; the person is asked to press again", "err", err)
 		return toast(toastTryAgain, phrase.In(qs.language(), textTryAgain))
 	}
+
 	q.event = p.Event
 	q.closedCard(escape(done))
 	return q.answer(toastDone, done)
@@ -313,6 +327,7 @@ func (rc *receiver) chosen(ctx context.Context, p *press) error {
 	if !ok {
 		return nil
 	}
+
 	in := pass.Inbound(pressID(p.Event), c.Label)
 	in.Untrusted = !c.Clean // the model wrote the label, perhaps after it had read a stranger's words
 	if c.Question != "" {
@@ -322,6 +337,7 @@ func (rc *receiver) chosen(ctx context.Context, p *press) error {
 	if !c.direct() && b.o.TopicIsolation && c.Session != "" {
 		in.SessionKey = in.Route.SessionKey() + ":" + c.Session
 	}
+
 	in.Meta = map[string]string{
 		"message_id": p.Context.Message, "root_id": c.Session, "user_id": p.Operator.Open, "button_label": c.Label, "is_callback": "true",
 	}
@@ -339,6 +355,7 @@ func (qs *questions) resolve(ctx context.Context, question string, late bool) {
 		qs.mu.Unlock()
 		return
 	}
+
 	q.event = ""
 	content, err := encode(q.closedCard(escape(phrase.In(qs.language(), textClosed))))
 	qs.mu.Unlock()

@@ -32,6 +32,7 @@ func (r *cardReader) card(o object, depth int) {
 	if o == nil || depth > cardDepth {
 		return
 	}
+
 	if dsl := o.text("user_dsl"); dsl != "" {
 		var inner object
 		if json.Unmarshal([]byte(dsl), &inner) == nil {
@@ -41,9 +42,11 @@ func (r *cardReader) card(o object, depth int) {
 			}
 		}
 	}
+
 	if title := words(o["title"]); title != "" {
 		r.add("title: " + title)
 	}
+
 	r.elements(o.list("elements"), depth+1)
 	r.elements(o.object("body").list("elements"), depth+1)
 	r.card(o.object("card"), depth+1)
@@ -90,11 +93,13 @@ func (r *cardReader) element(e object, depth int) {
 			m, _ := f.(map[string]any)
 			r.add(words(object(m)["text"]))
 		}
+
 	case "a":
 		if href := e.text("href"); href != "" {
 			r.add("link: " + href)
 		}
 		r.add(e.text("text"))
+
 	case "button":
 		r.add(words(e["text"]))
 		address := e.text("url")
@@ -104,6 +109,7 @@ func (r *cardReader) element(e object, depth int) {
 		if address != "" {
 			r.add("link: " + address)
 		}
+
 	case "img":
 		if r.image == "" {
 			r.image = e.text("img_key", "image_key")
@@ -113,11 +119,13 @@ func (r *cardReader) element(e object, depth int) {
 		} else {
 			r.add("[image]")
 		}
+
 	case "column_set":
 		for _, c := range e.list("columns") {
 			m, _ := c.(map[string]any)
 			r.elements(object(m).list("elements"), depth+1)
 		}
+
 	case "table":
 		r.table(e)
 	default:
@@ -132,6 +140,7 @@ func (r *cardReader) table(e object) {
 		names = append(names, object(m).text("name"))
 		head = append(head, object(m).text("display_name", "name"))
 	}
+
 	r.add(strings.Join(head, " | "))
 	for _, row := range e.list("rows") {
 		m, _ := row.(map[string]any)
@@ -144,6 +153,7 @@ func (r *cardReader) table(e object) {
 			}
 			cells = append(cells, s)
 		}
+
 		r.add(strings.Join(cells, " | "))
 	}
 }

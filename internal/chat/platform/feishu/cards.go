@@ -38,9 +38,11 @@ func (c *cards) grow(ctx context.Context, r *record, out bus.Outbound, final boo
 			return err
 		}
 	}
+
 	if !final {
 		return nil
 	}
+
 	r.live = time.Time{}
 	err := c.setStreaming(ctx, r, false)
 	if refused(err) {
@@ -60,6 +62,7 @@ func (c *cards) rewrite(ctx context.Context, r *record, said string, out bus.Out
 			return err
 		}
 	}
+
 	err := c.write(ctx, r, said)
 	if refused(err) {
 		shown := said
@@ -70,10 +73,12 @@ func (c *cards) rewrite(ctx context.Context, r *record, said string, out bus.Out
 		default:
 			shown = cardMarkdown(out, 0)
 		}
+
 		if err = c.beginStreaming(ctx, r); err == nil {
 			err = c.write(ctx, r, shown)
 		}
 	}
+
 	if err == nil {
 		r.text = said
 	}

@@ -72,6 +72,7 @@ func newClient(o account, h *http.Client, now func() time.Time) *client {
 		Heard:  func(h http.Header) { c.clock.Adjust(h, now()) },
 		Within: callTimeout,
 	}
+
 	c.app = kit.REST{
 		Client: h,
 		Base:   o.APIBaseURL,
@@ -142,6 +143,7 @@ func classify(err error) error {
 	case refused(err):
 		return chat.Permanent(err)
 	}
+
 	return err
 }
 
@@ -168,6 +170,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 		}
 		return nil, a.Foreign("Feishu")
 	}
+
 	if *said.Code != 0 {
 		return nil, &apiError{
 			Call:   a.Call,
@@ -178,6 +181,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 			After:  after,
 		}
 	}
+
 	return a.Body, nil
 }
 
@@ -187,6 +191,7 @@ func judgeData(a kit.Answer) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	said := struct {
 		Data json.RawMessage `json:"data"`
 	}{Data: json.RawMessage("null")}

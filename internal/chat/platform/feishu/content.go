@@ -58,6 +58,7 @@ func (b *bot) read(m *message) (c content) {
 		c.addQuote("sent along", "[%s that cannot be read]", text.Label(m.Type, nameShown))
 		return c
 	}
+
 	switch m.Type {
 	case "text":
 		c.text = b.withNames(o.text("text"), m.Mentions)
@@ -75,10 +76,12 @@ func (b *bot) read(m *message) (c content) {
 		if key != "" {
 			c.files = append(c.files, fileRef{"image", key, ""})
 		}
+
 	case "merge_forward":
 	default:
 		c.addQuote("sent along", "%s", brief(m.Type, o))
 	}
+
 	return c
 }
 
@@ -112,6 +115,7 @@ func brief(kind string, o object) string {
 			parts = append(parts, text.Label(s, nameShown))
 		}
 		return with("vote", parts...)
+
 	case "hongbao":
 		return "[red packet]"
 	case "folder":
@@ -119,6 +123,7 @@ func brief(kind string, o object) string {
 	case "video_chat":
 		return with("video meeting", o.label("topic"))
 	}
+
 	return "[" + text.Label(kind, nameShown) + "]"
 }
 
@@ -140,6 +145,7 @@ func (c *content) post(o object) {
 	if inner := o.object("post"); inner != nil {
 		o = inner
 	}
+
 	if o.list("content") == nil {
 		names := slices.Sorted(maps.Keys(o))
 		for _, first := range []string{"en_us", "zh_cn"} {
@@ -147,6 +153,7 @@ func (c *content) post(o object) {
 				names[0], names[i] = names[i], names[0]
 			}
 		}
+
 		for _, name := range names {
 			if inner := o.object(name); inner.list("content") != nil {
 				o = inner
@@ -154,10 +161,12 @@ func (c *content) post(o object) {
 			}
 		}
 	}
+
 	lines := []string{}
 	if title := o.text("title"); title != "" {
 		lines = append(lines, title)
 	}
+
 	for _, row := range o.list("content") {
 		var line strings.Builder
 		list, _ := row.([]any)
@@ -167,6 +176,7 @@ func (c *content) post(o object) {
 		}
 		lines = append(lines, line.String())
 	}
+
 	c.text = strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
@@ -183,6 +193,7 @@ func (c *content) element(e object) string {
 			return key // becomes a name
 		}
 		return "@" + text.Label(e.text("user_name"), nameShown)
+
 	case "code_block":
 		return "\n```" + text.Label(e.text("language"), nameShown) + "\n" + strings.TrimRight(words, "\n") + "\n```"
 	case "img":
@@ -198,6 +209,7 @@ func (c *content) element(e object) string {
 	case "hr":
 		return "---"
 	}
+
 	return words
 }
 
@@ -211,6 +223,7 @@ func (b *bot) withNames(s string, list []mention) string {
 			break
 		}
 	}
+
 	var out strings.Builder
 	for s != "" {
 		i := strings.Index(s, "@_")
@@ -218,12 +231,14 @@ func (b *bot) withNames(s string, list []mention) string {
 			out.WriteString(s)
 			break
 		}
+
 		out.WriteString(s[:i])
 		s = s[i:]
 		n := 2
 		for n < len(s) && wordRune(s[n:]) {
 			n++
 		}
+
 		word := s[:n]
 		for _, m := range list {
 			if m.Key == word {
@@ -231,9 +246,11 @@ func (b *bot) withNames(s string, list []mention) string {
 				break
 			}
 		}
+
 		out.WriteString(word)
 		s = s[n:]
 	}
+
 	return strings.TrimSpace(out.String())
 }
 

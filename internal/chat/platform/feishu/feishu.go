@@ -88,10 +88,12 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
 	}
+
 	b := &bot{
 		deps:    d,
 		o:       o,
@@ -105,6 +107,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		fresh:   recent.New[string, bool](memory),
 		logged:  kit.NewOnce(d.Log),
 	}
+
 	b.cards = &cards{calls: b.calls, now: d.Now, log: d.Log}
 	b.marks = newReactions(b)
 	b.ask = &questions{
@@ -113,6 +116,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		askedIn: recent.New[string, string](memory),
 		posed:   recent.New[string, *posed](memory),
 	}
+
 	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.post}
 	return b, nil
 }
@@ -136,7 +140,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.calls.app.Client.CloseIdleConnections()
 	if err := b.hello(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -151,10 +157,12 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err != nil {
 		return err
 	}
+
 	defer in.Wait()
 	defer cancel()
 	b.in.Store(in)
 	defer b.in.Store(nil)
+
 	if b.o.Mode == modeWebhook {
 		return b.web.Serve(ctx, func(context.Context) error {
 			b.deps.Ready(b.identity(), nil)
@@ -174,13 +182,16 @@ func (b *bot) hello(ctx context.Context) error {
 	if err := b.deps.Forget(ctx, app, b.o.IdentityKey); err != nil {
 		return err
 	}
+
 	if b.o.IdentityKey != "" && b.o.IdentityKey != app {
 		b.deps.Log.WarnContext(ctx, "allowFrom and owners were written for another app and count as empty; write the ids that people have with this app, and set identityKey", "written_for", b.o.IdentityKey, "app", app)
 	}
+
 	me, err := b.calls.whoAmI(ctx)
 	if err != nil {
 		return b.refusedApp(err)
 	}
+
 	b.me.Store(&me)
 	return nil
 }
@@ -196,9 +207,11 @@ func (c *client) whoAmI(ctx context.Context) (person, error) {
 	if err := c.whole(ctx, "/open-apis/bot/v3/info", &got); err != nil {
 		return person{}, err
 	}
+
 	if got.Bot.OpenID == "" {
 		got.Bot = got.Data.Bot
 	}
+
 	if got.Bot.OpenID == "" {
 		return person{}, chat.Fatal(errors.New("the app has no bot: add the feature Bot in the developer console, and publish a version"))
 	}

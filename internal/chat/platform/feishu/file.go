@@ -39,6 +39,7 @@ func (f *files) add(ctx context.Context, list []fileRef) {
 			f.marks = append(f.marks, "[attachment: too many files in one message]")
 			return
 		}
+
 		saved, err := f.fetch(ctx, ref)
 		switch {
 		case errors.Is(err, media.ErrTooLarge):
@@ -67,14 +68,17 @@ func (f *files) fetch(ctx context.Context, ref fileRef) (saved bus.Media, err er
 	if strings.ContainsAny(ref.key, "/?#%") || ref.key == ".." {
 		return saved, errors.New("the key of the file is not one")
 	}
+
 	kind := "file"
 	if ref.kind == "image" {
 		kind = "image"
 	}
+
 	paths := []string{messagePath(f.message) + "/resources/" + ref.key + "?type=" + kind}
 	if kind == "image" {
 		paths = append(paths, "/open-apis/im/v1/images/"+ref.key)
 	}
+
 	for _, p := range paths {
 		if saved, err = f.try(ctx, p, ref); err == nil || errors.Is(err, media.ErrTooLarge) {
 			return saved, err
@@ -103,6 +107,7 @@ func (f *files) save(ctx context.Context, from string, ref fileRef) (bus.Media, 
 	if err != nil {
 		return bus.Media{}, err
 	}
+
 	defer body.Close() //nolint:errcheck // read only
 	if ref.name != "" {
 		name = ref.name
@@ -118,6 +123,7 @@ func fileName(ref fileRef, name string) string {
 			name += ".jpg"
 		}
 	}
+
 	switch strings.ToLower(path.Ext(name)) {
 	case ".opus", ".ogg", ".oga":
 	default:
@@ -125,5 +131,6 @@ func fileName(ref fileRef, name string) string {
 			name += ".ogg"
 		}
 	}
+
 	return name
 }

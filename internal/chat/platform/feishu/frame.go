@@ -60,9 +60,11 @@ func (f *frame) encode() []byte {
 	for n, v := range []uint64{f.Seq, f.Log, uint64(f.Service), uint64(f.Method)} { //nolint:gosec // as protobuf does
 		b = binary.AppendUvarint(append(b, byte((n+1)<<3|wireVarint)), v) //nolint:gosec // below 16
 	}
+
 	for _, h := range f.Headers {
 		b = appendBytes(b, fieldHeader, appendBytes(appendBytes(nil, 1, []byte(h.Key)), 2, []byte(h.Value)))
 	}
+
 	b = appendBytes(appendBytes(b, fieldEncoding, nil), fieldType, nil)
 	if f.Payload != nil {
 		b = appendBytes(b, fieldPayload, f.Payload)
@@ -103,9 +105,11 @@ func decodeFrame(data []byte) (f frame, err error) {
 				}
 				return nil
 			})
+
 		case fieldPayload:
 			f.Payload = slices.Clone(part)
 		}
+
 		if field <= fieldMethod {
 			seen[field] = true
 		}
@@ -125,6 +129,7 @@ func eachField(data []byte, take func(field, v uint64, part []byte) error) error
 		if n <= 0 || tag>>3 == 0 {
 			return errFrame
 		}
+
 		data = data[n:]
 		var v uint64
 		var part []byte
@@ -133,6 +138,7 @@ func eachField(data []byte, take func(field, v uint64, part []byte) error) error
 			if v, n = binary.Uvarint(data); n <= 0 {
 				return errFrame
 			}
+
 			data = data[n:]
 			if tag&7 == wireBytes {
 				if v > uint64(len(data)) {
@@ -140,6 +146,7 @@ func eachField(data []byte, take func(field, v uint64, part []byte) error) error
 				}
 				part, data = data[:v], data[v:]
 			}
+
 		case wireFixed8, wireFixed4:
 			size := 8
 			if tag&7 == wireFixed4 {
@@ -149,9 +156,11 @@ func eachField(data []byte, take func(field, v uint64, part []byte) error) error
 				return errFrame
 			}
 			data = data[size:]
+
 		default:
 			return errFrame
 		}
+
 		if err := take(tag>>3, v, part); err != nil {
 			return err
 		}

@@ -60,6 +60,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if e.App != b.o.AppID || b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.ID) {
 		return nil
 	}
+
 	body := b.read(m)
 	v := access.Visitor{
 		Direct:    e.direct(),
@@ -72,6 +73,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 			v.IDs = append(v.IDs, id)
 		}
 	}
+
 	v.Name, _ = b.names.Get(e.Sender.ID.Open)
 	v.Name = cmp.Or(v.Name, e.Sender.ID.Open)
 	v.At = b.calls.clock.Here(millis(m.Created))
@@ -84,6 +86,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if m.Thread != "" {
 		v.Route.ThreadID = cmp.Or(m.Root, m.ID)
 	}
+
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
@@ -97,11 +100,13 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v acces
 	for _, n := range m.Mentions {
 		b.names.Put(n.ID.Open, text.Speaker(n.Name))
 	}
+
 	in := pass.Inbound(m.ID, "")
 	in.Untrusted = false
 	if !v.Direct && b.o.TopicIsolation {
 		in.SessionKey = in.Route.SessionKey() + ":" + cmp.Or(m.Root, m.ID)
 	}
+
 	in.Meta = map[string]string{
 		"message_id": m.ID, "chat_type": m.ChatType, "msg_type": m.Type, "parent_id": m.Parent, "root_id": m.Root, "thread_id": m.Thread, "user_id": e.Sender.ID.Open,
 	}
@@ -124,6 +129,7 @@ func (rc *receiver) written(ctx context.Context, e *event, body content, v acces
 	if !v.Direct && !command {
 		in.Text = strings.TrimSpace("@" + v.Name + ": " + said)
 	}
+
 	quotes, came := rc.quoted(ctx, e, v.Route)
 	in.Quoted, in.Media = append(body.quotes, quotes...), append(in.Media, came...)
 	if m.Type == "merge_forward" {
@@ -152,6 +158,7 @@ func (rc *receiver) answers(m *message, body content) (*bus.Answer, string) {
 	if len(body.files) > 0 || strings.HasPrefix(body.text, "/") {
 		return nil, ""
 	}
+
 	qs := rc.bot.ask
 	if q, ok := qs.asked.Get(m.Parent); ok && m.Parent != "" {
 		word := strings.TrimSuffix(body.text, " "+q.Code)
@@ -159,6 +166,7 @@ func (rc *receiver) answers(m *message, body content) (*bus.Answer, string) {
 			return &bus.Answer{QuestionID: q.ID, Option: word}, q.session
 		}
 	}
+
 	for word := range strings.FieldsSeq(body.text) {
 		id, _ := qs.askedIn.Get(strings.ToLower(word))
 		q, ok := qs.asked.Get(id)
@@ -169,6 +177,7 @@ func (rc *receiver) answers(m *message, body content) (*bus.Answer, string) {
 			return &a, q.session
 		}
 	}
+
 	return nil, ""
 }
 
@@ -224,6 +233,7 @@ func (rc *receiver) quoted(ctx context.Context, e *event, route bus.Route) ([]bu
 	if m.Parent == "" || m.Thread != "" && m.Parent == m.Root && b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.Root) {
 		return nil, nil
 	}
+
 	if q, ok := b.deps.Quoted(route, m.Parent); ok {
 		to := "you"
 		if q.SenderID != "" {
@@ -231,6 +241,7 @@ func (rc *receiver) quoted(ctx context.Context, e *event, route bus.Route) ([]bu
 		}
 		return answersTo(to, q.Text), q.Media
 	}
+
 	f, ok := b.quotes.Get(m.Parent)
 	if !ok || b.deps.Now().Sub(f.at) >= quoteFresh {
 		list, err := b.calls.fetch(ctx, m.Parent)
@@ -241,6 +252,7 @@ func (rc *receiver) quoted(ctx context.Context, e *event, route bus.Route) ([]bu
 		f = rc.fetched(ctx, &list[0])
 		b.quotes.Put(m.Parent, f)
 	}
+
 	return f.quotes, f.media
 }
 
@@ -251,6 +263,7 @@ func (rc *receiver) fetched(ctx context.Context, it *item) fetched {
 	if it.Sender.Type == "app" && it.Sender.ID == b.o.AppID {
 		to = "you"
 	}
+
 	came := &files{bot: b, message: it.ID}
 	came.add(ctx, b.read(it.message()).files)
 	f := fetched{quotes: answersTo(to, b.describe(it)), media: came.media, at: b.deps.Now()}
@@ -295,6 +308,7 @@ func (rc *receiver) forwarded(ctx context.Context, id string) []bus.Quote {
 		rc.bot.deps.Log.WarnContext(ctx, "a forwarded conversation cannot be read", "message", id, "err", err)
 		return []bus.Quote{{About: "forwarded", Text: "[merged forward messages]"}}
 	}
+
 	var lines []string
 	more := 0
 	for i := range list {
@@ -306,12 +320,14 @@ func (rc *receiver) forwarded(ctx context.Context, id string) []bus.Quote {
 			more++
 			continue
 		}
+
 		who, ok := rc.bot.names.Get(it.Sender.ID)
 		if !ok {
 			who = text.Speaker(it.Sender.ID)
 		}
 		lines = append(lines, who+": "+cut(rc.bot.describe(it), noteMost))
 	}
+
 	if more > 0 {
 		lines = append(lines, "[and more messages that are left out]")
 	}

@@ -67,14 +67,17 @@ func (l *line) dial(ctx context.Context) (socket.Target, error) {
 	if err != nil {
 		return socket.Target{}, err
 	}
+
 	u, err := url.Parse(got.URL)
 	if err != nil {
 		return socket.Target{}, errors.New("Feishu names an address for the connection that is not a URL") //nolint:staticcheck // a name begins the sentence
 	}
+
 	n, err := strconv.ParseInt(u.Query().Get("service_id"), 10, 32)
 	if err != nil {
 		return socket.Target{}, errors.New("Feishu names an address for the connection without a service_id") //nolint:staticcheck // a name begins the sentence
 	}
+
 	l.service, l.parts = int32(n), map[string]*pieces{}
 	l.configure(got.Config)
 	return socket.Target{URL: got.URL}, nil
@@ -137,6 +140,7 @@ func (l *line) lost(err error) error {
 	if !ok {
 		return err
 	}
+
 	why := e.Header.Get("Handshake-Msg")
 	auth, _ := strconv.Atoi(e.Header.Get("Handshake-Autherrcode"))
 	switch status := e.Header.Get("Handshake-Status"); {
@@ -155,6 +159,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 		l.bot.once(ctx, "a frame of Feishu cannot be read and is ignored")
 		return nil
 	}
+
 	if f.Method == methodControl {
 		var next clientConfig
 		if f.get("type") == "pong" && len(f.Payload) > 0 && json.Unmarshal(f.Payload, &next) == nil {
@@ -165,6 +170,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 		}
 		return nil
 	}
+
 	if f.Method != methodData {
 		return nil
 	}
@@ -174,6 +180,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 	if !complete {
 		return nil
 	}
+
 	code := http.StatusOK
 	var answer []byte
 	if f.get("type") == "event" {
@@ -182,6 +189,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 			code = http.StatusInternalServerError
 		}
 	}
+
 	f.Headers = append(f.Headers, header{"biz_rt", strconv.FormatInt(l.bot.deps.Now().Sub(began).Milliseconds(), 10)})
 	if f.Payload, err = json.Marshal(acknowledgement{Code: code, Data: answer}); err != nil {
 		return err
@@ -206,12 +214,14 @@ func (l *line) join(f *frame) (payload []byte, complete bool) {
 	if err != nil || seq < 0 || seq >= sum || sum > joinFrames {
 		return nil, false
 	}
+
 	now, id := l.bot.deps.Now(), f.get("message_id")
 	for old, p := range l.parts {
 		if now.Sub(p.began) > joinWait {
 			delete(l.parts, old)
 		}
 	}
+
 	p := l.parts[id]
 	if p == nil || len(p.data) != sum {
 		if len(l.parts) >= joinMost {
@@ -220,11 +230,13 @@ func (l *line) join(f *frame) (payload []byte, complete bool) {
 		p = &pieces{data: make([][]byte, sum), began: now}
 		l.parts[id] = p
 	}
+
 	if p.data[seq] == nil {
 		p.have++
 		p.bytes += len(f.Payload)
 		p.data[seq] = append([]byte{}, f.Payload...)
 	}
+
 	if p.bytes > maxFrame {
 		delete(l.parts, id)
 		return nil, false
@@ -232,6 +244,7 @@ func (l *line) join(f *frame) (payload []byte, complete bool) {
 	if p.have < sum {
 		return nil, false
 	}
+
 	delete(l.parts, id)
 	for _, part := range p.data {
 		payload = append(payload, part...)

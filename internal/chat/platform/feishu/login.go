@@ -57,15 +57,18 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	if !force && o.complete() == nil {
 		if report, err := probe(ctx, d, section); err == nil {
 			return chat.Result{Identity: report.Identity}, nil
 		}
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	defer h.CloseIdleConnections()
 	r := &registrar{o: o, now: d.Now, rest: kit.REST{Client: h, Base: o.accounts(), Judge: judgeRegistration, Within: registrationTime}}
 	first, err := r.ask(ctx, url.Values{"action": {"init"}})
@@ -75,6 +78,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if !slices.Contains(first.Methods, "client_secret") {
 		return chat.Result{}, errors.New("Feishu does not offer to make an app this way; make one in the developer console, and set appId and appSecret") //nolint:staticcheck // a name begins the sentence
 	}
+
 	err = kit.QR{Dialog: p, Now: d.Now, Codes: loginCodes, Show: r.show}.Run(ctx)
 	switch {
 	case errors.Is(err, kit.ErrExpired):
@@ -96,6 +100,7 @@ func (r *registrar) show(ctx context.Context, _ int) (kit.Code, error) {
 	case begun.Device == "" || begun.Complete == "":
 		return kit.Code{}, errors.New("Feishu names no code to scan") //nolint:staticcheck // a name begins the sentence
 	}
+
 	ends := r.now().Add(kit.Seconds(cmp.Or(begun.ExpireIn, begun.ExpiresIn), codeLife, time.Hour))
 	return kit.Code{
 		Step:  chat.Step{QR: begun.Complete, URL: begun.Complete, Note: scanNote, Expires: ends},
@@ -110,12 +115,14 @@ func (r *registrar) poll(ctx context.Context, device string) (kit.Scan, error) {
 	if err != nil {
 		return kit.ScanWaits, nil //nolint:nilerr // the network may come back
 	}
+
 	if got.User.Brand == domainLark && r.o.Domain != domainLark {
 		r.o.Domain, r.o.APIBaseURL = domainLark, ""
 		if r.o.AccountsBaseURL == "" {
 			r.rest.Base = r.o.accounts()
 		}
 	}
+
 	switch {
 	case got.ID != "" && got.Secret != "":
 		r.made = got
@@ -127,6 +134,7 @@ func (r *registrar) poll(ctx context.Context, device string) (kit.Scan, error) {
 	case got.Error == "expired_token":
 		return kit.ScanExpired, nil
 	}
+
 	return kit.ScanWaits, got.refusal()
 }
 
@@ -149,6 +157,7 @@ func (r *registrar) result(got registration) chat.Result {
 		if name == "owners" && len(list) == 0 {
 			continue // the people in allowFrom are owners
 		}
+
 		if list = slices.Clone(list); before != "" && before != app {
 			list = []string{}
 		}
@@ -157,6 +166,7 @@ func (r *registrar) result(got registration) chat.Result {
 		}
 		patch[name] = list
 	}
+
 	return chat.Result{Identity: app, Patch: patch}
 }
 

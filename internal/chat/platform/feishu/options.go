@@ -92,20 +92,24 @@ func (o *account) Check() error {
 	default:
 		return fmt.Errorf("domain: %q is not feishu or lark", o.Domain)
 	}
+
 	o.AppID = strings.TrimSpace(o.AppID)
 	host := map[string]string{"feishu": "feishu.cn", domainLark: "larksuite.com"}[o.Domain]
 	o.APIBaseURL = strings.TrimRight(cmp.Or(o.APIBaseURL, "https://open."+host), "/")
+
 	for name, address := range map[string]string{"apiBaseUrl": o.APIBaseURL, "accountsBaseUrl": o.accounts()} {
 		u, err := url.Parse(address)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil {
 			return fmt.Errorf("%s: not an http address without a query", name)
 		}
 	}
+
 	switch o.Mode {
 	case modeSocket, modeWebhook:
 	default:
 		return fmt.Errorf("mode: %q is not socket or webhook", o.Mode)
 	}
+
 	if id := cmp.Or(o.ID, o.InstanceID, defaultInstance); !validID(id) {
 		return fmt.Errorf("id: %q has other characters than letters, digits, - and _", id)
 	}
@@ -207,6 +211,7 @@ func calls(text string) []string {
 			from = i + 1
 		}
 	}
+
 	return append(out, strings.TrimSpace(text[from:]))
 }
 
@@ -217,6 +222,7 @@ func expand(section json.RawMessage) (map[string]json.RawMessage, error) {
 	if err := json.Unmarshal(section, &top); err != nil {
 		return nil, err
 	}
+
 	var list []json.RawMessage
 	if err := json.Unmarshal(top["instances"], &list); err != nil || list == nil {
 		if len(top["instances"]) > 0 && string(top["instances"]) != "null" {
@@ -225,6 +231,7 @@ func expand(section json.RawMessage) (map[string]json.RawMessage, error) {
 		delete(top, "instances")
 		return map[string]json.RawMessage{"": encoded(own(top))}, nil
 	}
+
 	delete(top, "instances")
 
 	out := map[string]json.RawMessage{}
@@ -235,11 +242,13 @@ func expand(section json.RawMessage) (map[string]json.RawMessage, error) {
 			errs = append(errs, fmt.Errorf("instances.%d: an object is needed", i))
 			continue
 		}
+
 		id := cmp.Or(word(item["id"]), word(item["instanceId"]), instanceID(i))
 		name := id
 		if id == defaultInstance {
 			name = ""
 		}
+
 		switch _, twice := out[name]; {
 		case !validID(id):
 			errs = append(errs, fmt.Errorf("instances.%d: the id %q has other characters than letters, digits, - and _", i, id))
@@ -251,6 +260,7 @@ func expand(section json.RawMessage) (map[string]json.RawMessage, error) {
 			out[name] = encoded(own(all))
 		}
 	}
+
 	return out, errors.Join(errs...)
 }
 
@@ -264,6 +274,7 @@ func merge(section json.RawMessage, name string, patch map[string]any) (map[stri
 	if json.Unmarshal(section, &top) != nil || top.Instances == nil {
 		return patch, name == ""
 	}
+
 	named, same := -1, -1
 	for i, item := range top.Instances {
 		first, _ := item["id"].(string)
@@ -276,15 +287,18 @@ func merge(section json.RawMessage, name string, patch map[string]any) (map[stri
 			same = i
 		}
 	}
+
 	if same >= 0 && same != named {
 		patch = maps.Clone(patch)
 		delete(patch, "allowFrom")
 		delete(patch, "owners")
 		named = same
 	}
+
 	if named < 0 {
 		return nil, false
 	}
+
 	maps.Copy(top.Instances[named], patch)
 	return map[string]any{"instances": top.Instances}, true
 }

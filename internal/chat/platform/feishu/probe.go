@@ -29,11 +29,13 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	defer b.calls.app.Client.CloseIdleConnections()
 	me, err := b.calls.whoAmI(ctx)
 	if err != nil {
 		return chat.Report{}, b.refusedApp(err)
 	}
+
 	b.me.Store(&me)
 
 	events := chat.Check{Name: "events", OK: true, Detail: "by requests to " + b.o.WebhookPath}
@@ -59,6 +61,7 @@ func (c *client) scopes(ctx context.Context) chat.Check {
 		check.Detail = "they cannot be read: " + chat.Explain(err).Error()
 		return check
 	}
+
 	var lack []string
 	for _, group := range needed() {
 		found := false
@@ -69,6 +72,7 @@ func (c *client) scopes(ctx context.Context) chat.Check {
 			lack = append(lack, group[0])
 		}
 	}
+
 	if len(lack) > 0 {
 		check.OK = false
 		check.Detail = "missing: " + strings.Join(lack, ", ") + "; add them in the developer console under Permissions & Scopes, and publish a version"

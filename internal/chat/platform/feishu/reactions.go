@@ -31,6 +31,7 @@ func (r *reactions) show(ctx context.Context, message string, phase chat.Phase) 
 		}
 		return err
 	}
+
 	err := r.remove(ctx, message)
 	emoji := map[chat.Phase]string{chat.Answered: r.o.DoneEmoji, chat.TurnFailed: r.o.FailEmoji}[phase]
 	_, marked := r.add(ctx, message, emoji)
@@ -42,6 +43,7 @@ func (r *reactions) add(ctx context.Context, message, emoji string) (string, err
 	if emoji == "" {
 		return "", nil
 	}
+
 	var got struct {
 		ID string `json:"reaction_id"`
 	}
@@ -59,6 +61,7 @@ func (r *reactions) remove(ctx context.Context, message string) error {
 	if r.o.ReactEmoji == "" {
 		return nil
 	}
+
 	mark, ok := r.set.Get(message)
 	if !ok {
 		var got struct {
@@ -73,15 +76,18 @@ func (r *reactions) remove(ctx context.Context, message string) error {
 		if err := r.calls.call(ctx, http.MethodGet, messagePath(message)+"/reactions?reaction_type="+url.QueryEscape(r.o.ReactEmoji), nil, &got); err != nil {
 			return classify(err)
 		}
+
 		for _, it := range got.Items {
 			if it.Operator.Type == "app" && it.Operator.ID == r.o.AppID {
 				mark = it.ID
 			}
 		}
 	}
+
 	if mark == "" {
 		return nil
 	}
+
 	r.set.Delete(message)
 	err := r.calls.call(ctx, http.MethodDelete, messagePath(message)+"/reactions/"+url.PathEscape(mark), nil, nil)
 	if refused(err) {

@@ -29,6 +29,7 @@ func shapeOf(out bus.Outbound, tables int) (shape, error) {
 	if out.Plain {
 		return textShape(said)
 	}
+
 	tree := markdown.Parse(said)
 	marked, linked := features(tree)
 	n := utf8.RuneCountInString(said)
@@ -39,6 +40,7 @@ func shapeOf(out bus.Outbound, tables int) (shape, error) {
 	case linked || n > shortText:
 		return postShape(tree)
 	}
+
 	return textShape(markdown.Plain(tree))
 }
 
@@ -55,6 +57,7 @@ func features(n markdown.Node) (marked, linked bool) {
 	case markdown.Link:
 		linked = n.URL != markdown.Words(n.Children)
 	}
+
 	for _, c := range n.Children {
 		m, l := features(c)
 		marked, linked = marked || m, linked || l
@@ -84,6 +87,7 @@ func postShape(tree markdown.Node) (shape, error) {
 						words = n.URL
 					}
 					row = append(row, element{"tag": "a", "text": words, "href": n.URL})
+
 				case n.Text != "":
 					row = append(row, element{"tag": "text", "text": n.Text})
 				default:
@@ -91,6 +95,7 @@ func postShape(tree markdown.Node) (shape, error) {
 				}
 			}
 		}
+
 		add(nodes)
 		rows = append(rows, row)
 	}
@@ -100,6 +105,7 @@ func postShape(tree markdown.Node) (shape, error) {
 		}
 		line(block.Children)
 	}
+
 	content, err := encode(map[string]any{"zh_cn": map[string]any{"content": rows}})
 	return shape{"post", content}, err
 }
@@ -153,6 +159,7 @@ func toCard(tree markdown.Node, tables int) string {
 		markdown.Link:     r.link,
 		markdown.Image:    r.link, // Feishu shows only pictures that were uploaded
 	}
+
 	r.Node(tree, "")
 	return strings.TrimRight(r.String(), "\n ")
 }
@@ -205,6 +212,7 @@ func (r *renderer) link(n markdown.Node, in string) {
 		r.Text(markdown.Words([]markdown.Node{n}), in)
 		return
 	}
+
 	address := markdown.Address(n.URL)
 	label := r.Rendered(n.Children)
 	switch words := markdown.Words(n.Children); {
@@ -214,6 +222,7 @@ func (r *renderer) link(n markdown.Node, in string) {
 	case label == "":
 		label = address
 	}
+
 	r.Lines("["+label+"]("+address+")", in)
 }
 

@@ -52,15 +52,19 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) > 0 {
 		return b.sendFile(ctx, out)
 	}
+
 	if out.Kind == bus.Gone && out.Question != nil {
 		b.ask.resolve(ctx, out.Question.ID, out.Text != "")
 	}
+
 	if strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
+
 	if out.Kind == bus.ToolHint {
 		out.Text = b.o.hint(out.Text)
 	}
+
 	id, err := b.sendDivider(ctx, out)
 	if id == "" && err == nil {
 		id, err = b.ask.send(ctx, out)
@@ -68,9 +72,11 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if id == "" && err == nil {
 		id, err = b.sendWords(ctx, out)
 	}
+
 	if err != nil {
 		return "", classify(err)
 	}
+
 	if q := out.Question; q != nil && out.Kind == bus.Ask {
 		b.ask.asked.Put(id, asking{*q, sessionOf(out)})
 		b.ask.askedIn.Put(q.ID, id)
@@ -85,11 +91,13 @@ func (b *bot) sendDivider(ctx context.Context, out bus.Outbound) (string, error)
 	if out.Kind != bus.Final || !b.fresh.Has(out.Route.MessageID) || out.Turn == nil || out.Turn.Error != "" {
 		return "", nil
 	}
+
 	words := text.Label(out.Text, nameShown)
 	content, err := encode(map[string]any{"type": "divider", "params": map[string]any{"divider_text": map[string]string{"text": words}}})
 	if err != nil {
 		return "", err
 	}
+
 	out.Route.ThreadID, out.ReplyTo = "", ""
 	id, err := b.deliver(ctx, out, shape{"system", content}, out.Key)
 	if refused(err) {
@@ -111,23 +119,28 @@ func (b *bot) sendWords(ctx context.Context, out bus.Outbound) (string, error) {
 			return id, err
 		}
 	}
+
 	if out.Kind == bus.Delta {
 		return "", nil // the end of the answer will say it
 	}
+
 	for _, tables := range []int{maxTables, 0} {
 		s, err := shapeOf(out, tables)
 		if err != nil {
 			return "", err
 		}
+
 		id, err := b.deliver(ctx, out, s, out.Key)
 		if !misshapen(err) || s.kind == "text" {
 			return id, err
 		}
+
 		b.deps.Log.InfoContext(ctx, "the form of a message is refused; a simpler one is tried", "form", s.kind, "err", err)
 		if s.kind != "interactive" {
 			break
 		}
 	}
+
 	return b.sendPlain(ctx, out)
 }
 
@@ -148,10 +161,12 @@ func (b *bot) sendPlain(ctx context.Context, out bus.Outbound) (first string, er
 		if err != nil {
 			return "", err
 		}
+
 		key := out.Key
 		if key != "" {
 			key += "/text" + strconv.Itoa(i)
 		}
+
 		id, err := b.deliver(ctx, out, s, key)
 		if err != nil {
 			return "", err
@@ -175,17 +190,21 @@ func (b *bot) sendEntity(ctx context.Context, out bus.Outbound) (string, error) 
 		if err == nil {
 			err = b.calls.call(ctx, http.MethodPost, "/open-apis/cardkit/v1/cards", map[string]string{"type": "card_json", "data": string(data)}, &got)
 		}
+
 		if err != nil {
 			return "", err
 		}
+
 		if card = got.ID; out.Key != "" {
 			b.opened.Put(out.Key, card)
 		}
 	}
+
 	content, err := encode(map[string]any{"type": "card", "data": map[string]string{"card_id": card}})
 	if err != nil {
 		return "", err
 	}
+
 	id, err := b.deliver(ctx, out, shape{"interactive", content}, out.Key, card)
 	if r, ok := b.sent.Get(id); ok && err == nil && said != "" && r.card == card && !r.unsure {
 		r.text = said
@@ -212,6 +231,7 @@ func (b *bot) deliver(ctx context.Context, out bus.Outbound, s shape, key string
 		sum := sha256.Sum256([]byte(b.deps.Name + " " + key))
 		d.UUID = hex.EncodeToString(sum[:])[:sameUUID]
 	}
+
 	var made item
 	err := errNoTarget
 	if to := b.target(out); to != "" {
@@ -219,16 +239,19 @@ func (b *bot) deliver(ctx context.Context, out bus.Outbound, s shape, key string
 		err = b.calls.call(ctx, http.MethodPost, messagePath(to)+"/reply", d, &made)
 		d.InThread = false
 	}
+
 	if errors.Is(err, errNoTarget) || gone(err) {
 		d.To = out.Route.ChatID
 		err = b.calls.call(ctx, http.MethodPost, "/open-apis/im/v1/messages?receive_id_type="+idType(d.To), d, &made)
 	}
+
 	if err != nil {
 		return "", err
 	}
 	if made.ID == "" {
 		return "", errors.New("send a message: no id in the answer")
 	}
+
 	if _, ok := b.sent.Get(made.ID); !ok {
 		r := &record{kind: cmp.Or(made.Type, s.kind)}
 		if len(card) > 0 {
@@ -238,6 +261,7 @@ func (b *bot) deliver(ctx context.Context, out bus.Outbound, s shape, key string
 		r.unsure = r.kind != s.kind || grew && len(card) == 0 || b.sentBefore(made)
 		b.sent.Put(made.ID, r)
 	}
+
 	return made.ID, nil
 }
 
@@ -274,6 +298,7 @@ func (b *bot) target(out bus.Outbound) string {
 			return ""
 		}
 	}
+
 	switch {
 	case out.Route.ThreadID != "":
 		return cmp.Or(out.Route.MessageID, out.Route.ThreadID)
@@ -304,10 +329,12 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	if f.Size() == 0 {
 		return "", chat.Permanent(fmt.Errorf("%s is empty, and Feishu takes no empty files", f.Name))
 	}
+
 	kind, form := fileForm(f)
 	var got struct {
 		Image string `json:"image_key"`
@@ -321,13 +348,16 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 		err = b.calls.upload(ctx, "/open-apis/im/v1/files", "file", f, [][2]string{{"file_type", form}, {"file_name", f.Name}}, &got)
 		key["file_key"] = got.File
 	}
+
 	if err != nil {
 		return "", classify(err)
 	}
+
 	content, err := encode(key)
 	if err != nil {
 		return "", err
 	}
+
 	id, err := b.deliver(ctx, out, shape{kind, content}, out.Key)
 	return id, classify(err)
 }
@@ -347,6 +377,7 @@ func fileForm(f *kit.Attachment) (kind, form string) {
 	case ext == "docx" || ext == "xlsx" || ext == "pptx":
 		return "file", ext[:3]
 	}
+
 	return "file", "stream"
 }
 
@@ -364,10 +395,12 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	if strings.TrimSpace(out.Text) == "" {
 		return nil
 	}
+
 	r, ok := b.sent.Get(id)
 	if !ok { // of an earlier process
 		r = &record{kind: "interactive", unsure: true}
 	}
+
 	if r.unsure && r.kind == "interactive" {
 		card, err := b.cards.of(ctx, id)
 		if err != nil {
@@ -376,9 +409,11 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 		r.card, r.unsure = card, false
 		b.sent.Put(id, r)
 	}
+
 	if r.card != "" {
 		return classify(b.cards.grow(ctx, r, out, final))
 	}
+
 	s := shape{kind: r.kind}
 	var err error
 	switch r.kind {
@@ -389,6 +424,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	default:
 		s, err = textShape(markdown.Plain(markdown.Parse(text.Valid(out.Text))))
 	}
+
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 		kit.Reply(w, http.StatusUnauthorized)
 		return
 	}
+
 	answer := []byte("{}")
 	if outer.Type == "url_verification" {
 		answer = challenge(outer.Challenge)
@@ -36,6 +37,7 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	_, _ = w.Write(answer)
 }
@@ -56,17 +58,21 @@ func (b *bot) verified(h http.Header, body []byte) (payload []byte, outer envelo
 			return nil, outer, err
 		}
 	}
+
 	if err := json.Unmarshal(payload, &outer); err != nil {
 		return nil, outer, errors.New("the event is not JSON")
 	}
+
 	proof := outer.Type == "url_verification" && outer.Header.Type == ""
 	if key != "" && !proof && !signed(h, body, key) {
 		return nil, outer, errors.New("the signature is wrong")
 	}
+
 	token := outer.Header.Token
 	if token == "" {
 		token = outer.Token
 	}
+
 	if want := b.o.VerificationToken.Reveal(); want != "" && !kit.SameSecret(token, want) {
 		return nil, outer, errors.New("the verification token is wrong")
 	}
@@ -90,11 +96,13 @@ func decrypt(sealed, key string) ([]byte, error) {
 	if err != nil || len(data) < 2*aes.BlockSize || len(data)%aes.BlockSize != 0 {
 		return nil, errors.New("the encrypted event is broken")
 	}
+
 	sum := sha256.Sum256([]byte(key))
 	block, err := aes.NewCipher(sum[:])
 	if err != nil {
 		return nil, err
 	}
+
 	iv, data := data[:aes.BlockSize], data[aes.BlockSize:]
 	cipher.NewCBCDecrypter(block, iv).CryptBlocks(data, data)
 	pad := int(data[len(data)-1])

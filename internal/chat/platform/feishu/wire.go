@@ -109,6 +109,7 @@ func (b *bot) accept(ctx context.Context, payload []byte) (answer []byte, err er
 		b.once(ctx, "an event of Feishu is not JSON as expected and is ignored", "err", err)
 		return nil, nil
 	}
+
 	h := &outer.Header
 	switch h.Type {
 	case "im.message.receive_v1":
@@ -121,14 +122,17 @@ func (b *bot) accept(ctx context.Context, payload []byte) (answer []byte, err er
 		b.once(ctx, "an event of Feishu has an unknown type and is ignored", "type", strconv.Quote(h.Type[:min(len(h.Type), 64)]))
 		return nil, nil
 	}
+
 	if b.replayed(ctx, h) {
 		return nil, nil
 	}
+
 	var e event
 	if err := json.Unmarshal(outer.Event, &e); err != nil {
 		b.once(ctx, "a message of Feishu is not JSON as expected and is ignored", "err", err)
 		return nil, nil
 	}
+
 	e.Press = nil // we alone write it
 	e.Sender.ID.Tenant = e.Sender.Tenant
 	e.Sender.ID = e.Sender.ID.sound(h.Tenant)
@@ -160,14 +164,17 @@ func (b *bot) hold(ctx context.Context, app string, e event) error {
 	case b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+m.ID):
 		return nil
 	}
+
 	in := b.in.Load()
 	if in == nil {
 		return chat.ErrStopping
 	}
+
 	e.App = b.o.AppID
 	if e.direct() || b.forUs(&e) {
 		return in.Hold(ctx, m.Chat, m.ID, e)
 	}
+
 	if b.heard.Load() < maxHeard {
 		b.heard.Add(1)
 		in.Add(m.Chat, e, func() { b.heard.Add(-1) })

@@ -62,10 +62,12 @@ func (m *machine) secret(ctx context.Context, name id.Secret) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read a saved secret: %w", err)
 	}
+
 	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
 	if err != nil || len(raw) != secretLen {
 		raw, _ = hex.DecodeString(text) // as earlier versions wrote them
 	}
+
 	if len(raw) != secretLen {
 		return nil, nil
 	}
@@ -84,6 +86,7 @@ func (m *machine) openBackup(ctx context.Context) (exists bool, err error) {
 		Version   id.KeyBackupVersion   `json:"version"`
 		Auth      backup.MegolmAuthData `json:"auth_data"`
 	}
+
 	err = m.bot.client.call(ctx, http.MethodGet, roomKeys+"/version", nil, &on)
 	switch {
 	case is(err, "M_NOT_FOUND"), is(err, "M_UNRECOGNIZED"):
@@ -91,10 +94,12 @@ func (m *machine) openBackup(ctx context.Context) (exists bool, err error) {
 	case err != nil:
 		return false, err
 	}
+
 	raw, err := m.secret(ctx, id.SecretMegolmBackupV1)
 	if err != nil || raw == nil {
 		return true, err
 	}
+
 	key, err := backup.MegolmBackupKeyFromBytes(raw)
 	if err != nil {
 		return true, err
@@ -102,6 +107,7 @@ func (m *machine) openBackup(ctx context.Context) (exists bool, err error) {
 	if on.Algorithm != id.KeyBackupAlgorithmMegolmBackupV1 || on.Auth.PublicKey.String() != unpadded(key.PublicKey().Bytes()) {
 		return true, errOtherBackup
 	}
+
 	m.useCopies(&copies{key: key, version: on.Version})
 	return true, nil
 }
@@ -113,6 +119,7 @@ func (m *machine) saveKeys(ctx context.Context) {
 	if c == nil || !m.fresh.Swap(false) {
 		return
 	}
+
 	err := m.upload(ctx, c)
 	switch {
 	case err == nil:
@@ -122,6 +129,7 @@ func (m *machine) saveKeys(ctx context.Context) {
 		m.bot.deps.Log.WarnContext(ctx, "the key backup was replaced or deleted and is not used any more", "fix", m.bot.fix(), "err", err)
 		return
 	}
+
 	m.fresh.Store(true)
 	if ctx.Err() == nil && m.bot.once("backup") {
 		m.bot.deps.Log.WarnContext(ctx, "keys cannot be copied into the key backup; it is tried again", "err", err)
@@ -133,6 +141,7 @@ func (m *machine) upload(ctx context.Context, c *copies) error {
 	if err != nil {
 		return err
 	}
+
 	for len(list) > 0 {
 		part := list[:min(backupPart, len(list))]
 		list = list[len(part):]
@@ -147,9 +156,11 @@ func (m *machine) upload(ctx context.Context, c *copies) error {
 			}
 			rooms[s.RoomID]["sessions"][s.ID()] = k
 		}
+
 		if err := m.bot.client.call(ctx, http.MethodPut, roomKeys+"/keys"+c.query(), map[string]any{"rooms": rooms}, nil); err != nil {
 			return err
 		}
+
 		for _, s := range part {
 			s.KeyBackupVersion = c.version
 			if err := m.olm.CryptoStore.PutGroupSession(ctx, s); err != nil {
@@ -157,6 +168,7 @@ func (m *machine) upload(ctx context.Context, c *copies) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -171,6 +183,7 @@ func encryptKey(key *backup.MegolmBackupKey, s *crypto.InboundGroupSession) (bac
 	if err != nil {
 		return backupKey{}, err
 	}
+
 	data := backup.MegolmSessionData{
 		Algorithm:          id.AlgorithmMegolmV1,
 		ForwardingKeyChain: append([]string{}, s.ForwardingChains...),
@@ -178,6 +191,7 @@ func encryptKey(key *backup.MegolmBackupKey, s *crypto.InboundGroupSession) (bac
 		SenderKey:          s.SenderKey,
 		SessionKey:         string(exported),
 	}
+
 	locked, err := backup.EncryptSessionData(key, data)
 	return backupKey{Index: first, Forwarded: len(s.ForwardingChains), Data: locked}, err
 }
@@ -188,14 +202,17 @@ func (m *machine) restore(ctx context.Context, room id.RoomID, session id.Sessio
 	if c == nil {
 		return false
 	}
+
 	var got backupKey
 	err := m.bot.client.call(ctx, http.MethodGet, path(roomKeys+"/keys", room.String(), session.String())+c.query(), nil, &got)
 	if is(err, "M_NOT_FOUND") {
 		return false
 	}
+
 	if err == nil && got.Data == nil {
 		err = errors.New("the backup has no data of it")
 	}
+
 	var data *backup.MegolmSessionData
 	if err == nil {
 		data, err = got.Data.Decrypt(c.key)
@@ -221,6 +238,7 @@ func (m *machine) recovery(ctx context.Context) (r recovery, err error) {
 	if errors.Is(err, errOtherBackup) {
 		err = nil
 	}
+
 	r.ours, r.signed = m.copies() != nil, m.signed.Load()
 	return r, err
 }
@@ -231,6 +249,7 @@ func (m *machine) unlock(ctx context.Context, text string) error {
 	if raw == nil {
 		return errRecoveryKey
 	}
+
 	name, about, err := m.olm.SSSS.GetDefaultKeyData(ctx)
 	if errors.Is(err, ssss.ErrNoDefaultKeyID) { // an old client made it for the backup alone
 		return m.unlockBackup(ctx, raw)
@@ -238,6 +257,7 @@ func (m *machine) unlock(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+
 	key, err := about.VerifyRecoveryKey(name, text)
 	if err != nil && !errors.Is(err, ssss.ErrUnverifiableKey) {
 		return errRecoveryKey
@@ -245,6 +265,7 @@ func (m *machine) unlock(ctx context.Context, text string) error {
 	if err := m.importSigning(ctx, key); err != nil {
 		return err
 	}
+
 	raw, err = m.olm.SSSS.GetDecryptedAccountData(ctx, mxevent.AccountDataMegolmBackupKey, key)
 	switch {
 	case errors.Is(err, mautrix.MNotFound), errors.Is(err, ssss.ErrNotEncryptedForKey):
@@ -299,6 +320,7 @@ func (m *machine) loadSigning(ctx context.Context) error {
 	if m.shown.master == "" {
 		return nil
 	}
+
 	var seeds [3][]byte
 	for i, name := range []id.Secret{id.SecretXSMaster, id.SecretXSSelfSigning, id.SecretXSUserSigning} {
 		raw, err := m.secret(ctx, name)
@@ -307,6 +329,7 @@ func (m *machine) loadSigning(ctx context.Context) error {
 		}
 		seeds[i] = raw
 	}
+
 	if err := m.olm.ImportCrossSigningKeys(crypto.CrossSigningSeeds{MasterKey: seeds[0], SelfSigningKey: seeds[1], UserSigningKey: seeds[2]}); err != nil {
 		return err
 	}
@@ -336,25 +359,30 @@ func (m *machine) enroll(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if keys := m.olm.CrossSigningKeys; keys != nil {
 		if err := m.olm.UploadCrossSigningKeysToSSSS(ctx, key, keys); err != nil {
 			return "", err
 		}
 	}
+
 	secret, err := backup.NewMegolmBackupKey()
 	if err != nil {
 		return "", err
 	}
+
 	auth := map[string]any{"public_key": unpadded(secret.PublicKey().Bytes())}
 	signatures := map[string]string{}
 	if signatures["ed25519:"+m.bot.device], err = m.olm.GetAccount().SignJSON(auth); err != nil {
 		return "", err
 	}
+
 	if keys := m.olm.CrossSigningKeys; keys != nil {
 		if signatures["ed25519:"+keys.MasterKey.PublicKey().String()], err = keys.MasterKey.SignJSON(auth); err != nil {
 			return "", err
 		}
 	}
+
 	auth["signatures"] = map[string]any{m.bot.o.UserID: signatures}
 	body := map[string]any{"algorithm": id.KeyBackupAlgorithmMegolmBackupV1, "auth_data": auth}
 	if err := m.bot.client.call(ctx, http.MethodPost, roomKeys+"/version", body, nil); err != nil {
@@ -369,6 +397,7 @@ func (m *machine) enroll(ctx context.Context) (string, error) {
 	if err := m.unlockBackup(ctx, secret.Bytes()); err != nil {
 		return "", err
 	}
+
 	m.saveKeys(ctx)
 	return key.RecoveryKey(), nil
 }
@@ -389,6 +418,7 @@ func (m *machine) of(ctx context.Context, user, device string) (map[string]strin
 	if err != nil {
 		return nil, err
 	}
+
 	out := map[string]string{"ed25519:" + device: d.SigningKey.String()}
 	keys, err := m.olm.GetCrossSigningPublicKeys(ctx, id.UserID(user))
 	if err == nil && keys != nil {
@@ -403,10 +433,12 @@ func (m *machine) trust(ctx context.Context, user, device string, names []string
 	if err != nil {
 		return err
 	}
+
 	d.Trust = id.TrustStateVerified
 	if err := m.olm.CryptoStore.PutDevice(ctx, d.UserID, d); err != nil {
 		return err
 	}
+
 	have := m.olm.CrossSigningKeys != nil
 	for _, name := range names {
 		master := strings.TrimPrefix(name, "ed25519:")
@@ -419,9 +451,11 @@ func (m *machine) trust(ctx context.Context, user, device string, names []string
 		case user != m.bot.o.UserID && have:
 			err = m.olm.SignUser(ctx, id.UserID(user), id.Ed25519(master))
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

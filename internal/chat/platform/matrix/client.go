@@ -97,6 +97,7 @@ func classify(err error) error {
 	case e.Code != "" && e.Status/100 == 4:
 		return chat.Permanent(err)
 	}
+
 	return err // also a status without a code: it is of a proxy between us and the server
 }
 
@@ -116,10 +117,12 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	if a.OK() {
 		return a.Body, nil
 	}
+
 	e := &apiError{}
 	if json.Unmarshal(a.Body, e) != nil {
 		e = &apiError{Text: "without an answer of a Matrix server"}
 	}
+
 	e.What = a.Call
 	e.Status = a.Status
 	e.Text = a.Hide(e.Text)
@@ -186,10 +189,12 @@ func (c *client) download(ctx context.Context, address string) (io.ReadCloser, e
 	if !strings.HasPrefix(address, "mxc://") || !ok || server == "" || file == "" || strings.Contains(file, "/") {
 		return nil, chat.Permanent(errors.New("the address of the file is not one of Matrix"))
 	}
+
 	res, err := c.open(ctx, path(clientV1+"/media/download", server, file))
 	if is(err, "M_UNRECOGNIZED") {
 		res, err = c.open(ctx, path(mediaV3+"/download", server, file))
 	}
+
 	if err != nil {
 		return nil, err
 	}

@@ -160,15 +160,18 @@ func (b *bot) published(ctx context.Context) (published, error) {
 		Master  map[string]keys            `json:"master_keys"`
 		Signing map[string]keys            `json:"self_signing_keys"`
 	}
+
 	ask := map[string]any{"device_keys": map[string][]string{b.o.UserID: {b.device}}}
 	if err := b.client.call(ctx, http.MethodPost, clientV3+"/keys/query", ask, &got); err != nil {
 		return published{}, fmt.Errorf("look up the keys of the device: %w", err)
 	}
+
 	mine := got.Devices[b.o.UserID][b.device]
 	p := published{device: mine.Keys["ed25519:"+b.device]}
 	for _, key := range got.Master[b.o.UserID].Keys {
 		p.master = key
 	}
+
 	for name := range got.Signing[b.o.UserID].Keys {
 		p.signed = p.master != "" && mine.Signatures[b.o.UserID][name] != ""
 	}

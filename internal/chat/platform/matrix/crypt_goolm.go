@@ -62,6 +62,7 @@ func newCrypt(ctx context.Context, b *bot) (desk, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	m := &machine{bot: b, db: db, sent: map[string][]string{}}
 	m.fresh.Store(true)
 	if err := m.start(ctx); err != nil {
@@ -78,11 +79,13 @@ func openStore(path string) (*dbutil.Database, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
+
 	name := "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(filepath.ToSlash(path))
 	raw, err := sql.Open("sqlite", name+"?_txlock=immediate&_pragma=foreign_keys(1)&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	if err != nil {
 		return nil, err
 	}
+
 	raw.SetMaxOpenConns(1)
 	return dbutil.NewWithDB(raw, "sqlite")
 }
@@ -93,14 +96,17 @@ func (m *machine) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	c.DeviceID, c.Client = id.DeviceID(b.device), b.client.rest.Client
 	if b.device == "" {
 		return fmt.Errorf("%w: the access token belongs to no device; set channels.%s.password", errNoCrypt, b.deps.Name)
 	}
+
 	store := crypto.NewSQLCryptoStore(m.db, nil, b.o.UserID+"/"+b.device, c.DeviceID, []byte(storeKey))
 	if err := store.DB.Upgrade(ctx); err != nil {
 		return fmt.Errorf("open the store of keys: %w", err)
 	}
+
 	log := zerolog.New(detail{b.deps.Log}).Level(zerolog.WarnLevel)
 	m.olm = crypto.NewOlmMachine(c, &log, store, state{m})
 	m.olm.SetBackgroundCtx(ctx)
@@ -118,6 +124,7 @@ func (m *machine) start(ctx context.Context) error {
 	if err := m.olm.ShareKeys(ctx, -1); err != nil {
 		return fmt.Errorf("upload the keys of the device: %w", err)
 	}
+
 	m.vouch(ctx)
 	return nil
 }
@@ -143,6 +150,7 @@ func (m *machine) vouch(ctx context.Context) {
 	b := m.bot
 	err := m.loadSigning(ctx)
 	exists, backupErr := m.openBackup(ctx)
+
 	switch {
 	case !b.o.RecoveryKey.IsZero() && (m.olm.CrossSigningKeys == nil || m.copies() == nil):
 		if err = m.unlock(ctx, b.o.RecoveryKey.Reveal()); err != nil {
@@ -151,14 +159,17 @@ func (m *machine) vouch(ctx context.Context) {
 	case m.shown.master == "" && !b.o.Password.IsZero():
 		err = m.sign(ctx)
 	}
+
 	if err == nil && m.olm.CrossSigningKeys != nil {
 		err = m.signDevice(ctx)
 	}
+
 	if !m.signed.Load() {
 		b.deps.Log.WarnContext(ctx, "the device of the bot is not signed, and people see a red shield", "fix", b.fix(), "err", err)
 	} else if err != nil {
 		b.deps.Log.WarnContext(ctx, "the keys of the account cannot be used", "err", err)
 	}
+
 	if exists && m.copies() == nil {
 		b.deps.Log.WarnContext(ctx, "the account has a key backup that the bot cannot open without its recovery key", "fix", b.fix(), "err", backupErr)
 	}
@@ -171,6 +182,7 @@ func (m *machine) sign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	err = m.olm.PublishCrossSigningKeys(ctx, keys, func(r *mautrix.RespUserInteractive) any {
 		return &mautrix.ReqUIAuthLogin{
 			BaseAuthData: mautrix.BaseAuthData{Type: mautrix.AuthTypePassword, Session: r.Session},
@@ -180,6 +192,7 @@ func (m *machine) sign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	m.shown.master = keys.MasterKey.PublicKey().String()
 	return m.saveSigning(ctx, keys)
 }
@@ -191,10 +204,12 @@ func (m *machine) sync(ctx context.Context, n cryptNews, since string) {
 	if err == nil {
 		err = json.Unmarshal(data, &resp)
 	}
+
 	if err != nil {
 		m.bot.deps.Log.WarnContext(ctx, "the keys in an answer of the homeserver cannot be read", "err", err)
 		return
 	}
+
 	m.process(ctx, &resp, since)
 	m.saveKeys(ctx)
 }
@@ -204,6 +219,7 @@ func (m *machine) sync(ctx context.Context, n cryptNews, since string) {
 func (m *machine) process(ctx context.Context, resp *mautrix.RespSync, since string) {
 	m.olms.Lock()
 	defer m.olms.Unlock()
+
 	var asked []*mxevent.Event
 	resp.ToDevice.Events = slices.DeleteFunc(resp.ToDevice.Events, func(e *mxevent.Event) bool {
 		is := e.Type.Type == mxevent.ToDeviceRoomKeyRequest.Type
@@ -212,6 +228,7 @@ func (m *machine) process(ctx context.Context, resp *mautrix.RespSync, since str
 		}
 		return is
 	})
+
 	m.olm.ProcessSyncResponse(ctx, resp, since)
 	for _, e := range asked {
 		e.Type.Class = mxevent.ToDeviceEventType
@@ -229,14 +246,17 @@ func (m *machine) decrypt(ctx context.Context, e event) (event, error) {
 	if err != nil {
 		return e, err
 	}
+
 	locked := &mxevent.Event{}
 	if err := json.Unmarshal(data, locked); err != nil {
 		return e, err
 	}
+
 	locked.RoomID, locked.Type.Class = id.RoomID(e.Room), mxevent.MessageEventType
 	if err := locked.Content.ParseRaw(locked.Type); err != nil {
 		return e, err
 	}
+
 	got, err := m.olm.DecryptMegolmEvent(ctx, locked)
 	switch {
 	case errors.Is(err, crypto.ErrNoSessionFound), errors.Is(err, crypto.ErrGroupSessionWithheld), errors.Is(err, olm.ErrUnknownMessageIndex):
@@ -244,10 +264,12 @@ func (m *machine) decrypt(ctx context.Context, e event) (event, error) {
 	case err != nil:
 		return e, err
 	}
+
 	switch got.Mautrix.TrustState {
 	case id.TrustStateUnknownDevice, id.TrustStateDeviceKeyMismatch, id.TrustStateBlacklisted:
 		return e, fmt.Errorf("the keys of the message do not belong to a device of its sender (%s)", got.Mautrix.TrustState)
 	}
+
 	// Whoever has power over the homeserver can put keys into a backup, and every
 	// member can pass keys on.
 	e.weak = got.Mautrix.TrustState == id.TrustStateBackup || got.Mautrix.TrustState == id.TrustStateForwarded
@@ -265,6 +287,7 @@ func (m *machine) await(ctx context.Context, e event) bool {
 	if session == "" {
 		return false
 	}
+
 	came := func() bool {
 		if !m.olm.WaitForSession(ctx, room, c.SenderKey, session, m.bot.keyWait/2) {
 			return false
@@ -275,6 +298,7 @@ func (m *machine) await(ctx context.Context, e event) bool {
 	if came() || m.restore(ctx, room, session) {
 		return true
 	}
+
 	if err := m.olm.SendRoomKeyRequest(ctx, room, c.SenderKey, session, "", map[id.UserID][]id.DeviceID{id.UserID(e.Sender): {"*"}, id.UserID(m.bot.o.UserID): {"*"}}); err != nil {
 		m.bot.deps.Log.DebugContext(ctx, "ask for the keys of a message", "room", e.Room, "err", err)
 	}
@@ -294,6 +318,7 @@ func (m *machine) encrypt(ctx context.Context, room string, r *room, kind string
 		for i, p := range people {
 			users[i] = id.UserID(p)
 		}
+
 		m.olms.Lock()
 		err = m.olm.ShareGroupSession(ctx, id.RoomID(room), users)
 		m.olms.Unlock()
@@ -302,6 +327,7 @@ func (m *machine) encrypt(ctx context.Context, room string, r *room, kind string
 		}
 		got, err = m.olm.EncryptMegolmEvent(ctx, id.RoomID(room), what, content)
 	}
+
 	if err != nil {
 		return nil, err
 	}

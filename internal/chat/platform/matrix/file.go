@@ -109,9 +109,11 @@ func (rc *receiver) fetch(ctx context.Context, e event, c *content) (f files) {
 		f.quotes = []bus.Quote{{About: "sent along", Text: "[location: " + text.Label(strings.ReplaceAll(place, ",", ", "), nameShown) + "]"}}
 		return f
 	}
+
 	if !c.fileType() {
 		return f
 	}
+
 	saved, err := rc.download(ctx, c)
 	mark := ""
 	switch {
@@ -130,9 +132,11 @@ func (rc *receiver) fetch(ctx context.Context, e event, c *content) (f files) {
 			}
 			mark = words + "\n"
 		}
+
 		f.media = []bus.Media{saved}
 		mark += fmt.Sprintf("[%s: %s]", c.kind(), saved.Path)
 	}
+
 	f.quotes = []bus.Quote{{About: "files", Text: mark}}
 	return f
 }
@@ -157,6 +161,7 @@ func (rc *receiver) download(ctx context.Context, c *content) (bus.Media, error)
 	case c.Info.Size > limit:
 		return bus.Media{}, media.ErrTooLarge
 	}
+
 	select { // so many at the same time
 	case rc.bot.downloads <- struct{}{}:
 		defer func() { <-rc.bot.downloads }()
@@ -175,6 +180,7 @@ func (rc *receiver) download(ctx context.Context, c *content) (bus.Media, error)
 		}
 		last = err
 	}
+
 	return bus.Media{}, last
 }
 
@@ -185,15 +191,18 @@ func (rc *receiver) downloadOnce(ctx context.Context, c *content, limit int64) (
 	if c.File != nil {
 		address = c.File.URL
 	}
+
 	body, err := rc.bot.client.download(ctx, address)
 	if err != nil {
 		return bus.Media{}, err
 	}
+
 	defer body.Close() //nolint:errcheck // read only
 	store := &media.Store{Dir: rc.bot.deps.Media.Dir, Max: limit}
 	if c.File == nil {
 		return store.Save(ctx, c.filename(), body)
 	}
+
 	// Nothing of an encrypted file is kept before it is proven to be whole.
 	data, err := io.ReadAll(io.LimitReader(body, limit+1))
 	if err != nil {
@@ -214,18 +223,22 @@ func (f *lockedFile) unlock(data []byte) error {
 	if err != nil || len(key) != 32 || f.Key.Alg != "A256CTR" {
 		return errors.New("the key of the encrypted file is malformed")
 	}
+
 	iv, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(f.IV, "="))
 	if err != nil || len(iv) != aes.BlockSize {
 		return errors.New("the key of the encrypted file is malformed")
 	}
+
 	sum := sha256.Sum256(data)
 	if strings.TrimRight(f.Hashes["sha256"], "=") != base64.RawStdEncoding.EncodeToString(sum[:]) {
 		return errHash
 	}
+
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return err
 	}
+
 	cipher.NewCTR(block, iv).XORKeyStream(data, data)
 	return nil
 }

@@ -20,11 +20,13 @@ func toHTML(source string) string {
 		markdown.SoftBreak: {"<br>", ""},
 		markdown.HardBreak: {"<br>", ""},
 	}
+
 	h.Own = map[markdown.Kind]func(markdown.Node, string){
 		markdown.Code:  h.code,
 		markdown.Link:  h.link,
 		markdown.Image: h.link, // elsewhere it would be fetched by whoever reads
 	}
+
 	h.Blocks(markdown.Parse(source))
 
 	out := h.String()

@@ -90,6 +90,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		}
 		return err
 	}
+
 	if e.Type == "m.room.encrypted" {
 		var ok bool
 		if e, ok = rc.open(ctx, e, r); !ok {
@@ -98,6 +99,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	} else {
 		e.weak = r.encrypted != nil
 	}
+
 	if e.Type != "m.room.message" && e.Type != "m.sticker" {
 		return nil
 	}
@@ -109,10 +111,12 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		}
 		return nil
 	}
+
 	if c.Type == verifyRequest {
 		rc.bot.decline(ctx, e, rc.visitor(e, r, &c))
 		return nil
 	}
+
 	if c.Relates.Type == relReplace {
 		// An edit counts where the message itself did not: perhaps it names us now.
 		target := c.Relates.Event
@@ -121,9 +125,11 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		}
 		e.ID = target
 	}
+
 	if e.Type == "m.sticker" {
 		c.Type = "m.image"
 	}
+
 	if c.Type == "" || c.Type == "m.notice" { // redacted; or written by another bot
 		return nil
 	}
@@ -141,19 +147,24 @@ func (rc *receiver) open(ctx context.Context, e event, r *room) (event, bool) {
 		}
 		return e, false
 	}
+
 	got, err := c.decrypt(ctx, e)
 	if errors.Is(err, errNoKeys) && rc.bot.deps.Gate.Knows(ctx, v) && c.await(ctx, e) {
 		got, err = c.decrypt(ctx, e)
 	}
+
 	if err == nil {
 		return got, true
 	}
+
 	if errors.Is(err, errNoKeys) {
 		rc.bot.vault.park(e)
 	}
+
 	if !rc.bot.deps.Gate.Knows(ctx, v) || !rc.bot.once("keys:"+e.Room) {
 		return e, false
 	}
+
 	rc.bot.deps.Log.WarnContext(ctx, "a message cannot be decrypted; others of this room are not told again", "room", e.Room, "sender", e.Sender, "err", err)
 	rc.bot.sendNotice(ctx, v.Route, phrase.In(string(rc.bot.o.Language), "I cannot decrypt a message in this room: its key has not reached me. I have asked for the key and will answer when it arrives. If I stay silent, please send the message again."))
 	return e, false
@@ -180,6 +191,7 @@ func (rc *receiver) written(ctx context.Context, e event, r *room, c *content) e
 	if !v.Direct {
 		v.Text = strings.TrimSpace(words + " " + c.mark())
 	}
+
 	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
 		if pass.Verdict() == access.NotForUs {
@@ -187,6 +199,7 @@ func (rc *receiver) written(ctx context.Context, e event, r *room, c *content) e
 		}
 		return nil
 	}
+
 	rc.bot.ignored.Delete(e.ID)
 
 	in := pass.Inbound(e.ID, "")
@@ -194,6 +207,7 @@ func (rc *receiver) written(ctx context.Context, e event, r *room, c *content) e
 	if t := v.Route.ThreadID; t != "" {
 		in.SessionKey = in.Route.SessionKey() + ":thread:" + t
 	}
+
 	in.Meta = rc.meta(e, c)
 	asked, quotes := rc.quoted(ctx, e, r, c)
 	files := rc.fetch(ctx, e, c)
@@ -225,6 +239,7 @@ func (rc *receiver) compose(words string, spoken []string, v access.Visitor, mor
 	if len(lines) == 0 && !more { // only our name: the person waits for an answer
 		lines = []string{"[empty message]"}
 	}
+
 	s := strings.Join(lines, "\n")
 	if !v.Direct && !strings.HasPrefix(s, "/") {
 		s = strings.TrimSpace(v.Name + " (" + v.IDs[0] + "): " + s)
@@ -239,10 +254,12 @@ func (rc *receiver) command(s string) string {
 	if !ok {
 		return s
 	}
+
 	name, _, _ := strings.Cut(rest, " ")
 	if strings.EqualFold(name, access.PairingCommand) {
 		return "/" + rest
 	}
+
 	for _, c := range rc.bot.deps.Commands {
 		if strings.EqualFold(c.Name, name) {
 			return "/" + rest
@@ -261,6 +278,7 @@ func (rc *receiver) words(c *content, r *room) (s string, named bool) {
 	} else if c.answers() != "" {
 		s = withoutFallback(s)
 	}
+
 	if m := c.Mentions; m != nil {
 		for _, u := range m.Users {
 			named = named || u == me
@@ -271,6 +289,7 @@ func (rc *receiver) words(c *content, r *room) (s string, named bool) {
 		named = strings.Contains(c.HTML, "https://matrix.to/#/"+me+"\"") || hasWord(s, me) || hasWord(s, r.name(me)) || hasWord(s, localpart(me)) ||
 			rc.bot.o.AllowRoomMentions && hasWord(s, "@room")
 	}
+
 	if a := c.answers(); a != "" && rc.bot.ours.Has(a) {
 		named = true
 	}
@@ -303,6 +322,7 @@ func withoutName(s string, names ...string) string {
 			}
 		}
 	}
+
 	return s
 }
 
@@ -311,6 +331,7 @@ func hasWord(s, name string) bool {
 	if name == "" {
 		return false
 	}
+
 	s, name = strings.ToLower(s), strings.ToLower(name)
 	letter := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
 	for {
@@ -318,6 +339,7 @@ func hasWord(s, name string) bool {
 		if i < 0 {
 			return false
 		}
+
 		before, after := []rune(s[:i]), []rune(s[i+len(name):])
 		if (len(before) == 0 || !letter(before[len(before)-1])) && (len(after) == 0 || !letter(after[0])) {
 			return true
@@ -333,28 +355,34 @@ func (rc *receiver) quoted(ctx context.Context, e event, r *room, c *content) (a
 	if id == "" {
 		return "", nil
 	}
+
 	var q event
 	err := rc.bot.client.call(ctx, http.MethodGet, roomPath(e.Room, "event", id), nil, &q)
 	if c, none := rc.bot.keys(); err == nil && q.Type == "m.room.encrypted" && none == nil {
 		q.Room = e.Room
 		q, err = c.decrypt(ctx, q)
 	}
+
 	var old content
 	if err == nil {
 		err = json.Unmarshal(q.Content, &old)
 	}
+
 	if err != nil || q.Type != "m.room.message" {
 		rc.bot.deps.Log.DebugContext(ctx, "a message that is answered cannot be read", "room", e.Room, "err", err)
 		return "", []bus.Quote{{About: "what this answers", Text: "[answers a message that cannot be read]"}}
 	}
+
 	s := text.Valid(old.Body)
 	if old.answers() != "" {
 		s = withoutFallback(s)
 	}
+
 	to := r.name(q.Sender)
 	if q.Sender == rc.bot.o.UserID {
 		to, asked = "you", s
 	}
+
 	s = strings.TrimSpace(text.Ellipsis(s, quoteMost))
 	return asked, []bus.Quote{{About: "what this answers", Text: "[answers " + to + ": " + s + "]"}}
 }
@@ -365,10 +393,12 @@ func answerTo(asked, word string, c *content) *bus.Answer {
 	if asked == "" || c.Type != "m.text" {
 		return nil
 	}
+
 	q, ok := chat.AskedIn(asked)
 	if !ok {
 		return nil
 	}
+
 	word = strings.TrimSuffix(word, " "+q.Code)
 	if _, remark, ok := q.Choose(word); !ok || remark != "" || strings.HasPrefix(word, "/") {
 		return nil

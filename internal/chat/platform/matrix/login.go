@@ -32,6 +32,7 @@ func (b *bot) login(ctx context.Context) error {
 	if b.o.Password.IsZero() {
 		saved = account{Token: b.o.AccessToken.Reveal(), Device: b.o.DeviceID}
 	}
+
 	if saved.Token != "" {
 		err := b.resume(ctx, saved)
 		if err == nil || b.o.Password.IsZero() || !loggedOut(err) && !errors.Is(err, errOtherAccount) {
@@ -48,6 +49,7 @@ func (b *bot) login(ctx context.Context) error {
 	if saved.Device != "" && saved.User == b.o.UserID { // the same device keeps its keys
 		body["device_id"] = saved.Device
 	}
+
 	var got account
 	if err := b.client.call(ctx, http.MethodPost, clientV3+"/login", body, &got); err != nil {
 		return b.refusedLogin(err)
@@ -58,6 +60,7 @@ func (b *bot) login(ctx context.Context) error {
 	if err := b.save(got); err != nil {
 		return err
 	}
+
 	b.use(got)
 	return nil
 }
@@ -77,9 +80,11 @@ func (b *bot) resume(ctx context.Context, a account) error {
 	if me.User != b.o.UserID {
 		return fmt.Errorf("%w: %q instead of %q", errOtherAccount, me.User, b.o.UserID)
 	}
+
 	if me.Device != "" {
 		a.Device = me.Device
 	}
+
 	b.use(a)
 	return nil
 }
@@ -104,6 +109,7 @@ func (b *bot) refusedLogin(err error) error {
 	case e != nil && (e.Code == "M_USER_DEACTIVATED" || e.Code == "M_UNRECOGNIZED" || e.Status == http.StatusNotFound):
 		return chat.Fatal(fmt.Errorf("login: %w; check %s.homeserver and %s.userId", err, section, section))
 	}
+
 	return err
 }
 
@@ -113,6 +119,7 @@ func (b *bot) saved(ctx context.Context) (a account) {
 	if err == nil {
 		err = json.Unmarshal(data, &a)
 	}
+
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		b.deps.Log.WarnContext(ctx, "the saved login cannot be read; logging in by password", "file", sessionFile, "err", err)
 		return account{}

@@ -80,6 +80,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	b := &bot{
 		deps:      d,
 		o:         o,
@@ -94,6 +95,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		ignored:   recent.New[string, bool](remembered),
 		logged:    recent.New[string, bool](remembered),
 	}
+
 	b.limit.Store(o.MaxMediaBytes)
 	b.rooms = newRooms(b)
 	for _, c := range []**client{&b.client, &b.polls} {
@@ -103,6 +105,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		}
 		*c = newClient(o, h)
 	}
+
 	if d.Gate != nil {
 		d.Gate.SetRules(o.rules())
 	}
@@ -137,7 +140,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.polls.rest.Client.CloseIdleConnections()
 	defer b.client.rest.Client.CloseIdleConnections()
 	if err := b.start(ctx); err != nil {
@@ -152,11 +157,13 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err := b.openCrypt(ctx); err != nil {
 		return err
 	}
+
 	defer b.closeCrypt()
 	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		return err
 	}
+
 	b.vault.queue(func(e event) { in.Add(e.Room, e, func() {}) })
 	defer in.Wait()
 	defer b.vault.queue(nil)
@@ -175,14 +182,17 @@ func (b *bot) start(ctx context.Context) error {
 			return err
 		}
 	}
+
 	dir, err := b.deps.Dir()
 	if err != nil {
 		return err
 	}
+
 	b.dir = dir
 	if err := b.login(ctx); err != nil {
 		return err
 	}
+
 	b.polls.token.Store(b.client.token.Load())
 
 	var limits struct {
@@ -195,6 +205,7 @@ func (b *bot) start(ctx context.Context) error {
 	if err != nil {
 		b.deps.Log.DebugContext(ctx, "the homeserver does not say how large files may be", "err", err)
 	}
+
 	if limits.Upload > 0 {
 		b.limit.Store(min(b.o.MaxMediaBytes, limits.Upload))
 		if b.deps.Refine != nil {
@@ -211,12 +222,15 @@ func (b *bot) openCrypt(ctx context.Context) error {
 	if b.o.E2EEEnabled {
 		c, err = newCrypt(ctx, b)
 	}
+
 	if err != nil && !errors.Is(err, errNoCrypt) {
 		return fmt.Errorf("encryption: %w", err)
 	}
+
 	if err != nil && b.o.E2EEEnabled {
 		b.deps.Log.WarnContext(ctx, "encrypted rooms cannot be read", "err", err)
 	}
+
 	b.vault.set(c, err)
 	return nil
 }

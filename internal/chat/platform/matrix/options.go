@@ -52,9 +52,11 @@ func (o *options) Check() error {
 	if o.Homeserver != "" && !strings.Contains(o.Homeserver, "://") {
 		o.Homeserver = "https://" + o.Homeserver
 	}
+
 	if u, err := url.Parse(o.Homeserver); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return errors.New("homeserver: not an http address")
 	}
+
 	if o.Streaming == nil {
 		o.Streaming = new(false)
 	}
@@ -75,6 +77,7 @@ func (o *options) Check() error {
 	case o.MaxMediaBytes < 0:
 		return errors.New("maxMediaBytes: 0 for no files, or a number of bytes")
 	}
+
 	return nil
 }
 

@@ -17,6 +17,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	b := ch.(*bot) //nolint:errcheck // it is what newChannel makes
 	defer b.client.rest.Client.CloseIdleConnections()
 	var versions struct {
@@ -28,15 +29,18 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if len(versions.Versions) == 0 {
 		return chat.Report{}, fmt.Errorf("%s is not a Matrix homeserver: it names no version of the protocol. Check homeserver", b.o.Homeserver)
 	}
+
 	checks := []chat.Check{{Name: "homeserver", OK: true, Detail: b.o.Homeserver}}
 
 	if b.dir, err = d.Dir(); err != nil {
 		return chat.Report{}, err
 	}
+
 	saved := b.saved(ctx)
 	if b.o.Password.IsZero() {
 		saved = account{Token: b.o.AccessToken.Reveal(), Device: b.o.DeviceID}
 	}
+
 	login := chat.Check{Name: "login", OK: true, Detail: "the password is right"}
 	if saved.Token != "" {
 		err := b.resume(ctx, saved)
@@ -45,12 +49,14 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		}
 		login.Detail = "device " + b.device
 	}
+
 	if b.device == "" { // no token, or one that is not valid any more
 		if err := b.tryPassword(ctx); err != nil {
 			return chat.Report{}, b.refusedLogin(err)
 		}
 		login.Detail = "the password is right"
 	}
+
 	secure := chat.Check{Name: "encryption", OK: true, Detail: "keys are kept in the account's folder"}
 	switch {
 	case !b.o.E2EEEnabled:
@@ -58,6 +64,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	case !linked:
 		secure.OK, secure.Detail = false, "this program was built without it: use a released one, or build with: go install -tags goolm"
 	}
+
 	checks = append(checks, login, secure)
 	if linked && b.o.E2EEEnabled && b.device != "" {
 		checks = append(checks, b.verified(ctx))
@@ -78,6 +85,7 @@ func (b *bot) tryPassword(ctx context.Context) error {
 	if err := b.client.call(ctx, http.MethodPost, clientV3+"/login", body, &got); err != nil {
 		return err
 	}
+
 	token := httpsafe.NewSecret(got.Token)
 	b.client.token.Store(&token)
 	defer b.client.token.Store(nil)
@@ -99,5 +107,6 @@ func (b *bot) verified(ctx context.Context) chat.Check {
 	case !p.signed:
 		c.Detail = "the device is not signed, and people see a red shield; run: " + b.fix()
 	}
+
 	return c
 }

@@ -57,22 +57,28 @@ func (rs *rooms) get(ctx context.Context, id string) (*room, error) {
 	if ok {
 		return r, nil
 	}
+
 	var state []event
 	if err := rs.bot.client.call(ctx, http.MethodGet, roomPath(id, "state"), nil, &state); err != nil {
 		return nil, err
 	}
+
 	if c, err := rs.bot.keys(); err == nil { // who has its keys is not known
 		c.forget(ctx, id)
 	}
+
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+
 	if r, ok := rs.known.Get(id); ok {
 		return r, nil
 	}
+
 	r = &room{members: map[string]string{}}
 	for _, e := range state {
 		r.apply(e)
 	}
+
 	rs.known.Put(id, r)
 	return r, nil
 }
@@ -82,14 +88,17 @@ func (rs *rooms) get(ctx context.Context, id string) (*room, error) {
 func (rs *rooms) update(id string, events []event) (changed bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+
 	old, ok := rs.known.Get(id)
 	if !ok {
 		return false // it is asked for as a whole
 	}
+
 	r := &room{members: maps.Clone(old.members), encrypted: old.encrypted, public: old.public, readable: old.readable}
 	for _, e := range events {
 		r.apply(e)
 	}
+
 	rs.known.Put(id, r)
 	return !slices.Equal(old.people(), r.people())
 }
@@ -106,12 +115,14 @@ func (r *room) apply(e event) {
 	if e.StateKey == nil {
 		return
 	}
+
 	var c struct {
 		Membership string
 		Name       string `json:"displayname"`
 		Rule       string `json:"join_rule"`
 		Readers    string `json:"history_visibility"`
 	}
+
 	_ = json.Unmarshal(e.Content, &c) // what is malformed counts as missing
 	switch e.Type {
 	case "m.room.member":
@@ -119,6 +130,7 @@ func (r *room) apply(e event) {
 		if c.Membership == "join" || c.Membership == "invite" {
 			r.members[*e.StateKey] = text.Speaker(c.Name)
 		}
+
 	case "m.room.encryption":
 		r.encrypted = e.Content // it cannot be switched off
 	case "m.room.join_rules":

@@ -61,12 +61,14 @@ func (s *comparison) step(ctx context.Context, e event) (done bool, err error) {
 	if s.talk.txn == "" {
 		return false, s.accept(ctx, e)
 	}
+
 	var p proof
 	_ = json.Unmarshal(e.Content, &p) // what is malformed belongs to no verification
 	txn := p.Txn
 	if e.Room != "" {
 		txn = p.Relates.Event
 	}
+
 	if e.Room != s.talk.room || e.Sender != s.talk.user || txn != s.talk.txn {
 		return false, nil
 	}
@@ -83,6 +85,7 @@ func (s *comparison) step(ctx context.Context, e event) (done bool, err error) {
 			return true, s.bot.sendEvent(ctx, s.talk, "done", map[string]any{})
 		}
 	}
+
 	if r, ok := errors.AsType[refused](err); ok {
 		err = errors.Join(err, s.bot.sendEvent(ctx, s.talk, "cancel", map[string]any{"code": r.code, "reason": r.reason}))
 	}
@@ -98,6 +101,7 @@ func (s *comparison) accept(ctx context.Context, e event) error {
 	if !slices.Contains(p.Methods, methodSAS) {
 		return s.bot.sendEvent(ctx, t, "cancel", map[string]any{"code": "m.unknown_method", "reason": "the bot compares only emoji"})
 	}
+
 	s.talk = t
 	s.dialog.Tell(chat.Step{Note: fmt.Sprintf("%s asks for a verification (device %s). Go on there and choose emoji.", t.user, t.device)})
 	return s.bot.sendEvent(ctx, t, "ready", map[string]any{"from_device": s.bot.device, "methods": []string{methodSAS}})
@@ -112,6 +116,7 @@ func (s *comparison) begin(ctx context.Context, e event, p proof) error {
 	case p.Method != methodSAS, !slices.Contains(p.Hashes, sasHash), !slices.Contains(p.Agreements, sasExchange), !slices.Contains(p.MACs, sasMAC), !slices.Contains(p.Strings, sasDecimal) && !slices.Contains(p.Strings, sasEmoji):
 		return refused{"m.unknown_method", "the other device has no method that the bot has"}
 	}
+
 	whole, err := canonical(e.Content)
 	if err != nil {
 		return err
@@ -119,6 +124,7 @@ func (s *comparison) begin(ctx context.Context, e event, p proof) error {
 	if s.secret, err = ecdh.X25519().GenerateKey(rand.Reader); err != nil {
 		return err
 	}
+
 	s.start = p
 	sum := sha256.Sum256(append([]byte(s.public()), whole...))
 	return s.bot.sendEvent(ctx, s.talk, "accept", map[string]any{
@@ -132,10 +138,12 @@ func (s *comparison) compare(ctx context.Context, p proof) error {
 	if s.secret == nil || s.shared != nil {
 		return refused{"m.unexpected_message", "a key came at the wrong time"}
 	}
+
 	raw, err := base64.RawStdEncoding.DecodeString(p.Key)
 	if err != nil {
 		return refused{"m.invalid_message", "the key is malformed"}
 	}
+
 	key, err := ecdh.X25519().NewPublicKey(raw)
 	if err != nil {
 		return refused{"m.invalid_message", "the key is malformed"}
@@ -143,6 +151,7 @@ func (s *comparison) compare(ctx context.Context, p proof) error {
 	if s.shared, err = s.secret.ECDH(key); err != nil {
 		return refused{"m.invalid_message", "the key is not a good one"}
 	}
+
 	s.theirs = p.Key
 	if err := s.bot.sendEvent(ctx, s.talk, "key", map[string]any{"key": s.public()}); err != nil {
 		return err
@@ -152,6 +161,7 @@ func (s *comparison) compare(ctx context.Context, p proof) error {
 	if err != nil {
 		return err
 	}
+
 	answer, err := s.dialog.Ask(ctx, chat.Question{Text: fmt.Sprintf("The verification with %s shows\n\n    %s\n\nDoes the other device show the same (yes or no)", s.talk.user, shown)})
 	if err != nil {
 		return errors.Join(refused{"m.user", "the person at the bot gave no answer"}, err)
@@ -159,6 +169,7 @@ func (s *comparison) compare(ctx context.Context, p proof) error {
 	if !yes(answer) {
 		return refused{"m.mismatched_sas", "the emoji are not the same"}
 	}
+
 	s.agreed = true
 	return s.sign(ctx)
 }
@@ -169,12 +180,14 @@ func (s *comparison) sign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	macs := map[string]string{}
 	for name, key := range own {
 		if macs[name], err = s.mac(true, name, key); err != nil {
 			return err
 		}
 	}
+
 	all, err := s.mac(true, "KEY_IDS", strings.Join(slices.Sorted(maps.Keys(own)), ","))
 	if err != nil {
 		return err
@@ -187,11 +200,13 @@ func (s *comparison) check(ctx context.Context, p proof) error {
 	if !s.agreed {
 		return refused{"m.unexpected_message", "a proof came before the emoji were compared"}
 	}
+
 	names := slices.Sorted(maps.Keys(p.MAC))
 	want, err := s.mac(false, "KEY_IDS", strings.Join(names, ","))
 	if err != nil {
 		return err
 	}
+
 	theirs, err := s.keys.of(ctx, s.talk.user, s.talk.device)
 	if err != nil {
 		return err
@@ -199,6 +214,7 @@ func (s *comparison) check(ctx context.Context, p proof) error {
 	if !hmac.Equal([]byte(want), []byte(p.Keys)) || p.MAC["ed25519:"+s.talk.device] == "" {
 		return refused{"m.key_mismatch", "the proof of the other device is wrong"}
 	}
+
 	var known []string
 	for _, name := range names {
 		key, ok := theirs[name]
@@ -213,6 +229,7 @@ func (s *comparison) check(ctx context.Context, p proof) error {
 		}
 		known = append(known, name)
 	}
+
 	if !slices.Contains(known, "ed25519:"+s.talk.device) {
 		return refused{"m.key_mismatch", "the homeserver does not know the other device"}
 	}
@@ -225,10 +242,12 @@ func (s *comparison) mac(ours bool, name, text string) (string, error) {
 	if !ours {
 		me, them = them, me
 	}
+
 	key, err := hkdf.Key(sha256.New, s.shared, nil, "MATRIX_KEY_VERIFICATION_MAC"+me+them+s.talk.txn+name, sha256.Size)
 	if err != nil {
 		return "", err
 	}
+
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(text))
 	return unpadded(h.Sum(nil)), nil
@@ -246,10 +265,12 @@ func (s *comparison) short() (string, error) {
 	if !slices.Contains(s.start.Strings, sasEmoji) {
 		return fmt.Sprintf("%d %d %d", 1000+(int(b[0])<<5|int(b[1])>>3), 1000+(int(b[1])&7<<10|int(b[2])<<2|int(b[3])>>6), 1000+(int(b[3])&63<<7|int(b[4])>>1)), nil
 	}
+
 	var bits uint64
 	for _, c := range b {
 		bits = bits<<8 | uint64(c)
 	}
+
 	table, shown := strings.Split(emoji, ","), make([]string, 7)
 	for i := range shown {
 		shown[i] = table[bits>>(42-6*i)&63]

@@ -52,24 +52,29 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) == 0 && strings.TrimFunc(out.Text, invisible) == "" {
 		return "", nil
 	}
+
 	r, err := b.rooms.get(ctx, out.Route.ChatID)
 	if err != nil {
 		return "", b.noRoom(err)
 	}
+
 	var m *outgoing
 	if len(out.Media) > 0 {
 		m, err = b.file(ctx, out, r)
 	} else {
 		m = wordsOf(out, out.Kind != bus.Delta)
 	}
+
 	if err != nil {
 		return "", err
 	}
+
 	m.Relates = relates(out)
 	id, err := b.sendMessage(ctx, out.Route.ChatID, r, m, transaction(out.Key))
 	if err != nil {
 		return "", err
 	}
+
 	b.ours.Put(id, true)
 	if out.Kind == bus.Ask { // the person's turn: a message does not end typing by itself
 		_ = b.typing(ctx, out.Route, false) // cosmetic
@@ -108,6 +113,7 @@ func wordsOf(out bus.Outbound, whole bool) *outgoing {
 	case bus.Progress, bus.ToolHint, bus.Notice, bus.Reasoning: // no phone rings for it
 		m.Type = "m.notice"
 	}
+
 	switch {
 	case !whole: // its markup may not be complete
 		if s := markdown.Plain(markdown.Parse(m.Body)); strings.TrimFunc(s, invisible) != "" {
@@ -118,6 +124,7 @@ func wordsOf(out bus.Outbound, whole bool) *outgoing {
 			m.Format, m.HTML = "org.matrix.custom.html", page
 		}
 	}
+
 	return m
 }
 
@@ -136,6 +143,7 @@ func relates(out bus.Outbound) *relation {
 	if reply == out.Route.MessageID {
 		reply = ""
 	}
+
 	if root := out.Route.ThreadID; root != "" {
 		rel := &relation{Type: relThread, Event: root, Answers: &answered{reply}}
 		if reply == "" {
@@ -146,6 +154,7 @@ func relates(out bus.Outbound) *relation {
 		}
 		return rel
 	}
+
 	if reply != "" {
 		return &relation{Answers: &answered{reply}}
 	}
@@ -180,6 +189,7 @@ func (b *bot) post(ctx context.Context, id string, r *room, kind string, data js
 		}
 		kind = "m.room.encrypted"
 	}
+
 	var got struct {
 		ID string `json:"event_id"`
 	}
@@ -190,6 +200,7 @@ func (b *bot) post(ctx context.Context, id string, r *room, kind string, data js
 		}
 		return "", classify(err)
 	}
+
 	return got.ID, nil
 }
 
@@ -203,6 +214,7 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 				m.New.Format, m.New.HTML = "", ""
 			}
 		}
+
 		escaped, err := json.Marshal(m)
 		if err != nil {
 			return nil, chat.Permanent(err)
@@ -211,6 +223,7 @@ func (m *outgoing) fit() (json.RawMessage, error) {
 			break
 		}
 	}
+
 	data, err := kit.MarshalPlain(m)
 	if err != nil {
 		return nil, chat.Permanent(err)
@@ -223,10 +236,12 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 	if len(out.Media) != 1 {
 		return nil, chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
+
 	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], b.limit.Load())
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 
 	m := &outgoing{Type: "m.file", Body: f.Name, Filename: f.Name, Info: &fileInfo{f.MIME, f.Size()}}
@@ -240,26 +255,32 @@ func (b *bot) file(ctx context.Context, out bus.Outbound, r *room) (*outgoing, e
 	case kit.VoiceFile:
 		m.Type, m.Voice = "m.audio", &struct{}{}
 	}
+
 	if out.Text != "" {
 		m.Body = text.Valid(out.Text)
 	}
+
 	if r.encrypted == nil {
 		if m.URL, err = b.client.upload(ctx, f, f.Size(), f.MIME); err != nil {
 			return nil, classify(err)
 		}
 		return m, nil
 	}
+
 	if _, err := b.keys(); err != nil {
 		return nil, err
 	}
+
 	l, err := newLocker(f)
 	if err != nil {
 		return nil, err
 	}
+
 	address, err := b.client.upload(ctx, l, f.Size(), "application/octet-stream")
 	if err != nil {
 		return nil, classify(err)
 	}
+
 	m.File = l.done(address)
 	return m, nil
 }
@@ -269,10 +290,12 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	if strings.TrimFunc(out.Text, invisible) == "" {
 		return nil
 	}
+
 	r, err := b.rooms.get(ctx, out.Route.ChatID)
 	if err != nil {
 		return b.noRoom(err)
 	}
+
 	m := wordsOf(out, final)
 	edit := &outgoing{Type: m.Type, Body: "* " + text.Ellipsis(m.Body, fallbackMost), New: m, Relates: &relation{Type: relReplace, Event: id}}
 	_, err = b.sendMessage(ctx, out.Route.ChatID, r, edit, rand.Text())
@@ -326,11 +349,13 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 		}
 		route.ChatID = got.Room
 		return route, nil
+
 	case strings.HasPrefix(target, "@") && strings.Contains(target, ":"):
 		id, err := b.directRoom(ctx, target)
 		route.ChatID = id
 		return route, err
 	}
+
 	return route, fmt.Errorf("%q is not a Matrix room: use !id:server, #alias:server or @person:server", target)
 }
 
@@ -339,11 +364,13 @@ func (b *bot) directRoom(ctx context.Context, user string) (string, error) {
 	if !b.deps.Gate.Knows(ctx, access.Visitor{IDs: []string{user}, Direct: true, Route: bus.Route{Channel: b.deps.Name}}) {
 		return "", fmt.Errorf("%s is not in channels.%s.allowFrom and is not paired", user, b.deps.Name)
 	}
+
 	data := path(clientV3+"/user", b.o.UserID, "account_data", "m.direct")
 	known := map[string][]string{}
 	if err := b.client.call(ctx, http.MethodGet, data, nil, &known); err != nil && !is(err, "M_NOT_FOUND") {
 		return "", err
 	}
+
 	for _, id := range known[user] {
 		if r, err := b.rooms.get(ctx, id); err == nil && r.direct() {
 			if _, there := r.members[user]; there {
@@ -356,12 +383,14 @@ func (b *bot) directRoom(ctx context.Context, user string) (string, error) {
 	if _, err := b.keys(); err == nil {
 		body["initial_state"] = []map[string]any{{"type": "m.room.encryption", "state_key": "", "content": map[string]string{"algorithm": "m.megolm.v1.aes-sha2"}}}
 	}
+
 	var got struct {
 		Room string `json:"room_id"`
 	}
 	if err := b.client.call(ctx, http.MethodPost, clientV3+"/createRoom", body, &got); err != nil {
 		return "", fmt.Errorf("make a room with %s: %w", user, err)
 	}
+
 	known[user] = append(known[user], got.Room)
 	if err := b.client.call(ctx, http.MethodPut, data, known, nil); err != nil {
 		b.deps.Log.WarnContext(ctx, "cannot save the room of a person", "sender", user, "err", err)

@@ -39,30 +39,36 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	b := ch.(*bot) //nolint:errcheck // it is what newChannel makes
 	defer b.polls.rest.Client.CloseIdleConnections()
 	defer b.client.rest.Client.CloseIdleConnections()
 	if err := b.start(ctx); err != nil {
 		return chat.Result{}, err
 	}
+
 	result := chat.Result{Identity: b.o.UserID}
 	if !b.o.E2EEEnabled {
 		return result, nil
 	}
+
 	c, err := newCrypt(ctx, b)
 	if err != nil {
 		return chat.Result{}, fmt.Errorf("encryption: %w", err)
 	}
+
 	b.vault.set(c, nil)
 	defer b.closeCrypt()
 	s := &setup{bot: b, desk: c, dialog: p}
 	if err := s.recover(ctx); err != nil {
 		return chat.Result{}, err
 	}
+
 	answer, err := p.Ask(ctx, chat.Question{Text: verifyAsk})
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	if yes(answer) {
 		err = s.verify(ctx)
 	}
@@ -81,14 +87,17 @@ func (s *setup) recover(ctx context.Context) error {
 	case r.storage || r.backup:
 		return s.enter(ctx)
 	}
+
 	answer, err := s.dialog.Ask(ctx, chat.Question{Text: backupAsk})
 	if err != nil || !yes(answer) {
 		return err
 	}
+
 	key, err := s.desk.enroll(ctx)
 	if err != nil {
 		return fmt.Errorf("make a key backup: %w", err)
 	}
+
 	_, err = s.dialog.Ask(ctx, chat.Question{Text: fmt.Sprintf(recoveryNew, key)})
 	return err
 }
@@ -110,6 +119,7 @@ func (s *setup) enter(ctx context.Context) error {
 		}
 		ask = err.Error() + ". " + recoveryAsk
 	}
+
 	return errRecoveryKey
 }
 
@@ -122,6 +132,7 @@ func (s *setup) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	s.dialog.Tell(chat.Step{Note: verifyNote, Expires: s.bot.deps.Now().Add(verifyWait)})
 	c := &comparison{bot: s.bot, keys: s.desk, dialog: s.dialog}
 	for up, failed := false, 0; ; up = true {
@@ -136,6 +147,7 @@ func (s *setup) verify(ctx context.Context) error {
 			_ = wait.For(ctx, troubleWait)
 			continue
 		}
+
 		failed = 0
 		for _, e := range s.events(ctx, got, sync.since) {
 			if done, err := c.step(ctx, e); done || err != nil {
@@ -145,6 +157,7 @@ func (s *setup) verify(ctx context.Context) error {
 				return err
 			}
 		}
+
 		sync.since = got.Next
 	}
 }
@@ -165,5 +178,6 @@ func (s *setup) events(ctx context.Context, got news, since string) []event {
 			}
 		}
 	}
+
 	return list
 }

@@ -120,6 +120,7 @@ func (s *syncer) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+
 		e := refusal(err)
 		switch {
 		case err == nil:
@@ -130,6 +131,7 @@ func (s *syncer) run(ctx context.Context) error {
 			trouble.Reset()
 			s.receive(ctx, got)
 			continue
+
 		case loggedOut(err) && !s.bot.o.Password.IsZero():
 			return fmt.Errorf("the homeserver ended the login: %w", err) // the next Run logs in again
 		case loggedOut(err):
@@ -138,11 +140,13 @@ func (s *syncer) run(ctx context.Context) error {
 			_ = wait.For(ctx, time.Duration(e.RetryAfter)*time.Millisecond)
 			continue
 		}
+
 		up = false
 		s.bot.deps.Ready(s.bot.identity(), err)
 		s.bot.polls.rest.Client.CloseIdleConnections() // a dead connection must not be used again
 		_ = trouble.Wait(ctx)
 	}
+
 	return nil
 }
 
@@ -155,6 +159,7 @@ func (s *syncer) room(ctx context.Context) bool {
 		if left < backlogMost {
 			return true
 		}
+
 		select {
 		case <-ctx.Done():
 		case <-s.fewer:
@@ -173,6 +178,7 @@ func (s *syncer) poll(ctx context.Context, up bool) (news, error) {
 	if s.since != "" {
 		q.Set("since", s.since)
 	}
+
 	var got news
 	err := s.bot.polls.callWithin(ctx, s.bot.silence, http.MethodGet, clientV3+"/sync?"+q.Encode(), nil, &got)
 	if err == nil && got.Next == "" {
@@ -189,12 +195,15 @@ func (s *syncer) receive(ctx context.Context, got news) {
 	if c != nil {
 		c.sync(ctx, got.cryptNews, s.since)
 	}
+
 	for _, e := range s.bot.decodeAll(ctx, "", got.toDevice()) {
 		s.bot.decline(ctx, e, s.bot.asker(e))
 	}
+
 	for id := range got.Rooms.Leave {
 		s.bot.rooms.forget(id)
 	}
+
 	for id, r := range got.Rooms.Invite {
 		if s.bot.invited(ctx, id, s.bot.decodeAll(ctx, id, r.State.Events)) {
 			s.joined[id] = s.bot.deps.Now()
@@ -207,10 +216,12 @@ func (s *syncer) receive(ctx context.Context, got news) {
 		if s.bot.rooms.update(id, slices.Concat(s.bot.decodeAll(ctx, id, r.State.Events), timeline)) && c != nil {
 			c.forget(ctx, id)
 		}
+
 		invited, fresh := s.joined[id]
 		if r.Timeline.Limited && !first && !fresh {
 			timeline = append(s.gap(ctx, id, r.Timeline.Before), timeline...)
 		}
+
 		delete(s.joined, id)
 		for _, e := range timeline {
 			// What was said before the first start, or before we were in the
@@ -221,6 +232,7 @@ func (s *syncer) receive(ctx context.Context, got news) {
 			}
 		}
 	}
+
 	s.since = got.Next
 	s.add(got.Next, said)
 }
@@ -238,11 +250,13 @@ func (s *syncer) gap(ctx context.Context, id, from string) []event {
 			s.bot.deps.Log.WarnContext(ctx, "messages of a time without connection cannot be read", "room", id, "err", err)
 			break
 		}
+
 		out = append(out, s.bot.decodeAll(ctx, id, page.Chunk)...)
 		if from = page.End; len(page.Chunk) == 0 {
 			break
 		}
 	}
+
 	slices.Reverse(out)
 	return out
 }
@@ -264,10 +278,12 @@ func (s *syncer) handled(b *batch, n int) {
 	s.mu.Lock()
 	b.left -= n
 	s.left -= n
+
 	for len(s.batches) > 0 && s.batches[0].left == 0 {
 		s.done = s.batches[0].next
 		s.batches = s.batches[1:]
 	}
+
 	s.mu.Unlock()
 	select {
 	case s.fewer <- struct{}{}:
@@ -281,6 +297,7 @@ func (s *syncer) handled(b *batch, n int) {
 func (s *syncer) save(now bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.done == s.saved || !now && s.saved != "" && s.bot.deps.Now().Sub(s.savedAt) < saveEvery {
 		return
 	}
@@ -302,9 +319,11 @@ func (b *bot) decodeAll(ctx context.Context, id string, list []json.RawMessage) 
 			}
 			continue
 		}
+
 		e.Room = id
 		out = append(out, e)
 	}
+
 	return out
 }
 
@@ -330,9 +349,11 @@ func (b *bot) invited(ctx context.Context, id string, state []event) bool {
 			by, direct = e.Sender, c.Direct
 		}
 	}
+
 	if by == "" {
 		return false
 	}
+
 	v := access.Visitor{Route: bus.Route{Channel: b.deps.Name, ChatID: id}, IDs: []string{by}, Name: localpart(by), Direct: true}
 	known := b.deps.Gate.Knows(ctx, v)
 	if !known && (!direct || !b.strangers.reserve(b.deps.Now())) {
@@ -341,19 +362,23 @@ func (b *bot) invited(ctx context.Context, id string, state []event) bool {
 		}
 		return false
 	}
+
 	if err := b.client.call(ctx, http.MethodPost, path(clientV3+"/join", id), struct{}{}, nil); err != nil {
 		b.deps.Log.WarnContext(ctx, "an invitation cannot be accepted", "room", id, "sender", by, "err", err)
 		return false
 	}
+
 	b.rooms.forget(id)
 	if known {
 		return true
 	}
+
 	if r, err := b.rooms.get(ctx, id); err == nil && r.direct() {
 		if pass, _ := b.deps.Gate.Admit(ctx, v); pass.Verdict() == access.Invited {
 			return true
 		}
 	}
+
 	if err := b.client.call(ctx, http.MethodPost, roomPath(id, "leave"), struct{}{}, nil); err != nil {
 		b.deps.Log.DebugContext(ctx, "leave the room of a stranger", "room", id, "err", err)
 	}

@@ -66,6 +66,7 @@ func (b *bot) asked(e event) (t talk, p proof, ok bool) {
 	if json.Unmarshal(e.Content, &p) != nil {
 		return t, p, false
 	}
+
 	t = talk{room: e.Room, user: e.Sender, device: p.Device, txn: p.Txn}
 	switch {
 	case e.Room == "":
@@ -74,6 +75,7 @@ func (b *bot) asked(e event) (t talk, p proof, ok bool) {
 		t.txn, ok = e.ID, p.To == b.o.UserID
 		p.At = e.At
 	}
+
 	ours := t.user == b.o.UserID && t.device == b.device
 	old := b.deps.Now().Sub(time.UnixMilli(p.At)) > verifyMaxAge
 	return t, p, ok && t.device != "" && t.txn != "" && !ours && !old
@@ -87,9 +89,11 @@ func (b *bot) decline(ctx context.Context, e event, v access.Visitor) {
 	if !ok || !b.mayVerify(ctx, v) || time.UnixMilli(p.At).Before(b.began) {
 		return
 	}
+
 	if err := b.sendEvent(ctx, t, "cancel", map[string]any{"code": "m.user", "reason": declineReason + b.fix()}); err != nil {
 		b.deps.Log.DebugContext(ctx, "a verification cannot be declined", "sender", t.user, "err", err)
 	}
+
 	if b.once("verify:" + t.room + t.user) {
 		b.deps.Log.WarnContext(ctx, "a device wants to verify the bot: log in, then start the verification there again", "fix", b.fix(), "sender", t.user, "device", t.device)
 		if t.room != "" {
@@ -114,15 +118,18 @@ func (b *bot) sendEvent(ctx context.Context, t talk, kind string, content map[st
 		body := map[string]any{"messages": map[string]map[string]any{t.user: {t.device: content}}}
 		return b.client.call(ctx, http.MethodPut, path(clientV3+"/sendToDevice", kind, rand.Text()), body, nil)
 	}
+
 	content["m.relates_to"] = relation{Type: "m.reference", Event: t.txn}
 	data, err := kit.MarshalPlain(content)
 	if err != nil {
 		return err
 	}
+
 	r, err := b.rooms.get(ctx, t.room)
 	if err != nil {
 		return err
 	}
+
 	_, err = b.post(ctx, t.room, r, kind, data, rand.Text())
 	return err
 }

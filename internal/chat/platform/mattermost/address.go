@@ -28,12 +28,15 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 		if err = b.calls.call(ctx, http.MethodGet, "/users/username/"+url.PathEscape(strings.ToLower(name)), nil, &who); err == nil {
 			id, err = b.calls.directTo(ctx, b.me.Load(), who.ID)
 		}
+
 	default:
 		id, err = b.calls.byID(ctx, b.me.Load(), name)
 	}
+
 	if refusal(err).refused() {
 		err = chat.Permanent(fmt.Errorf("%q is not a chat that %s can write to: %w", target, b.identity(), err))
 	}
+
 	if err != nil {
 		return bus.Route{}, err
 	}
@@ -47,6 +50,7 @@ func (c *client) byID(ctx context.Context, me *user, id string) (string, error) 
 	if !refusal(err).refused() {
 		return channel.ID, err
 	}
+
 	var who user
 	if c.call(ctx, http.MethodGet, "/users/"+url.PathEscape(id), nil, &who) != nil {
 		return "", err
@@ -77,6 +81,7 @@ func (c *client) channelNamed(ctx context.Context, team, name string) (string, e
 			return "", err
 		}
 	}
+
 	found, in := "", ""
 	last := error(&apiError{Call: "find a channel", Code: http.StatusNotFound, Message: "no team has it; add the bot to the team"})
 	for _, t := range teams {
@@ -93,6 +98,7 @@ func (c *client) channelNamed(ctx context.Context, team, name string) (string, e
 			found, in = channel.ID, t.Name
 		}
 	}
+
 	if found == "" {
 		return "", last
 	}
@@ -105,12 +111,14 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	b := ch.(*bot) //nolint:errcheck // what newChannel makes
 	defer b.calls.rest.Client.CloseIdleConnections()
 	var me user
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me", nil, &me); err != nil {
 		return chat.Report{}, b.refusedToken(err)
 	}
+
 	b.me.Store(&me)
 	var chats []conversation
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me/channels", nil, &chats); err != nil {
@@ -121,6 +129,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if !me.IsBot {
 		account.Detail = "the token belongs to a person; answers appear in their name"
 	}
+
 	places := chat.Check{Name: "channels", OK: true, Detail: fmt.Sprintf("the bot is in %d channels", len(chats))}
 	if len(chats) == 0 {
 		places.Detail = "the bot is in no channel yet: add it to a team and to channels, or write to it directly"

@@ -41,18 +41,21 @@ func (b *bot) buttons(out bus.Outbound) []any {
 	if q == nil || len(q.Options) == 0 || b.o.WebhookURL == "" {
 		return nil
 	}
+
 	var actions []any
 	for i, label := range q.Options {
 		o := offer{Label: label, Clean: q.Clean, Chat: out.Route.ChatID, Thread: out.Route.ThreadID}
 		if out.Kind == bus.Ask {
 			o.Question = q.ID
 		}
+
 		o.Proof = b.prove(o)
 		actions = append(actions, map[string]any{
 			"id": fmt.Sprintf("o%d", i), "name": label, "type": "button",
 			"integration": map[string]any{"url": b.o.WebhookURL, "context": o},
 		})
 	}
+
 	return []any{map[string]any{"actions": actions}}
 }
 
@@ -91,11 +94,13 @@ func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit cha
 		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
+
 	v, err := (&receiver{bot: b}).visitor(ctx, &e, where)
 	if err != nil {
 		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
+
 	v.Mentioned = true
 	v.Route.ThreadID = p.Context.Thread
 	v.Text = ""
@@ -104,6 +109,7 @@ func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit cha
 		reply(w, map[string]any{"ephemeral_text": phrase.In(string(b.o.Language), "Only people whom the owner of this bot has admitted can answer.")})
 		return
 	}
+
 	in := pass.Inbound("press."+p.PostID+"."+p.TriggerID, p.Context.Label)
 	in.Untrusted = !p.Context.Clean // the model wrote the label, perhaps after it had read a stranger's words
 	if p.Context.Question != "" {
@@ -113,6 +119,7 @@ func (b *bot) answer(w http.ResponseWriter, r *http.Request, p press, submit cha
 	if in.Route.ThreadID != "" {
 		in.SessionKey = in.Route.SessionKey() + ":" + in.Route.ThreadID
 	}
+
 	in.Meta = map[string]string{"post_id": p.PostID, "user_id": p.UserID, "username": p.UserName, "button_label": p.Context.Label, "is_callback": "true"}
 	if err := submit(ctx, in); err != nil {
 		kit.Reply(w, http.StatusServiceUnavailable)

@@ -77,6 +77,7 @@ func classify(err error) error {
 	case e.refused() || e.Code == http.StatusNotImplemented:
 		return chat.Permanent(err)
 	}
+
 	return err
 }
 
@@ -85,6 +86,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	if a.OK() {
 		return a.Body, nil
 	}
+
 	var e struct {
 		ID      string `json:"id"`
 		Message string `json:"message"`

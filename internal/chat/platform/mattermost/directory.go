@@ -50,6 +50,7 @@ func (d *directory) where(ctx context.Context, e *event, team bool) (place, erro
 	if known, ok := d.places.Get(e.Post.ChannelID); ok {
 		return known, nil
 	}
+
 	if where.Type == "" || where.TeamID == "" && team && where.Type != "D" && where.Type != "G" {
 		var c conversation
 		if err := d.calls.call(ctx, http.MethodGet, "/channels/"+e.Post.ChannelID, nil, &c); err != nil {
@@ -57,6 +58,7 @@ func (d *directory) where(ctx context.Context, e *event, team bool) (place, erro
 		}
 		where = place{Type: c.Type, TeamID: c.TeamID}
 	}
+
 	d.places.Put(e.Post.ChannelID, where)
 	return where, nil
 }
@@ -80,11 +82,13 @@ func (d *directory) wrote(ctx context.Context, u *user, root string) (bool, erro
 	if known, ok := d.roots.Get(root); ok {
 		return known, nil
 	}
+
 	var p post
 	err := d.calls.call(ctx, http.MethodGet, "/posts/"+root, nil, &p)
 	if err != nil && !refusal(err).refused() {
 		return false, err
 	}
+
 	d.roots.Put(root, p.UserID == u.ID)
 	return p.UserID == u.ID, nil
 }
@@ -104,6 +108,7 @@ func (u *user) mention(s string, from int) int {
 			return i
 		}
 	}
+
 	return -1
 }
 

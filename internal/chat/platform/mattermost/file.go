@@ -37,10 +37,12 @@ func (f *files) add(ctx context.Context, ids []string) {
 			f.miss(name, "too many files in one message")
 			continue
 		}
+
 		var saved bus.Media
 		if err == nil {
 			saved, err = f.fetch(ctx, info)
 		}
+
 		switch {
 		case errors.Is(err, media.ErrTooLarge):
 			f.miss(name, "too large")
@@ -66,11 +68,13 @@ func (f *files) record(ctx context.Context, saved bus.Media, mime string) {
 	default:
 		kind = "file"
 	}
+
 	if kind == "audio" && f.bot.deps.Transcribe != nil {
 		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			f.marks = append(f.marks, "[transcription: "+words+"]")
 		}
 	}
+
 	f.media = append(f.media, saved)
 	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 }
@@ -87,6 +91,7 @@ func (f *files) fetch(ctx context.Context, info file) (saved bus.Media, err erro
 	if info.Size > f.bot.deps.Media.Max {
 		return saved, media.ErrTooLarge
 	}
+
 	err = f.again(ctx, func(ctx context.Context) error {
 		body, err := f.bot.calls.download(ctx, info.ID)
 		if err != nil {
@@ -105,6 +110,7 @@ func (f *files) again(ctx context.Context, try func(ctx context.Context) error) 
 		if n > 0 && wait.For(ctx, downloadRetry<<n) != nil {
 			return ctx.Err()
 		}
+
 		limited, cancel := context.WithTimeout(ctx, downloadTimeout)
 		err = try(limited)
 		cancel()

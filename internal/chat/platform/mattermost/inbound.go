@@ -34,6 +34,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if e.Account != b.account() || b.deleted.Has(p.ID) || b.given.Has(p.ID) || b.deps.Known != nil && b.deps.Known(id) {
 		return nil
 	}
+
 	where, err := b.known.where(ctx, &e, b.o.TeamID != "")
 	if refusal(err).refused() {
 		return nil // we are not in the channel any more
@@ -44,10 +45,12 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if !b.o.serves(where) || e.Edited && (where.Type == "D" || !b.me.Load().named(p.Message) || b.deps.Now().Sub(time.UnixMilli(p.CreateAt)) > editWindow) {
 		return nil
 	}
+
 	v, err := rc.visitor(ctx, &e, where)
 	if err != nil {
 		return err
 	}
+
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
@@ -75,10 +78,12 @@ func (rc *receiver) visitor(ctx context.Context, e *event, where place) (access.
 		e.Sender = who.Username
 		v.Names = rc.names(who)
 	}
+
 	v.Name = text.Speaker(e.Sender)
 	if v.Direct {
 		return v, nil
 	}
+
 	v.Text = text.Valid(p.Message)
 	if !v.Mentioned && p.RootID != "" && b.o.GroupPolicyInThread == access.Mention && b.deps.Gate.Knows(ctx, v) {
 		ours, err := b.known.wrote(ctx, b.me.Load(), p.RootID)
@@ -87,6 +92,7 @@ func (rc *receiver) visitor(ctx context.Context, e *event, where place) (access.
 		}
 		v.Mentioned = ours
 	}
+
 	return v, nil
 }
 
@@ -127,6 +133,7 @@ func (rc *receiver) written(ctx context.Context, e *event, v access.Visitor, pas
 	if !v.Direct && !strings.HasPrefix(said, "/") {
 		in.Text = strings.TrimSpace("@" + v.Name + ": " + said)
 	}
+
 	in.Untrusted = e.Edited // who edited it is not known
 	in.Quoted = append(passedOn(p), rc.earlier(ctx, p)...)
 	if len(files.marks) > 0 {
@@ -135,9 +142,11 @@ func (rc *receiver) written(ctx context.Context, e *event, v access.Visitor, pas
 	if said == "" && len(in.Quoted) == 0 {
 		in.Text = strings.TrimSpace(in.Text + " [empty message]")
 	}
+
 	if err := pass.Submit(ctx, in, rc.hand); err != nil {
 		return err
 	}
+
 	if p.RootID != "" {
 		b.read.Put(p.RootID, true)
 	}
@@ -220,6 +229,7 @@ func passedOn(p *post) []bus.Quote {
 			out = append(out, bus.Quote{About: "forwarded", Text: s})
 		}
 	}
+
 	return out
 }
 
@@ -230,11 +240,13 @@ func (rc *receiver) earlier(ctx context.Context, p *post) []bus.Quote {
 	if p.RootID == "" || !b.o.IncludeThreadContext || b.read.Has(p.RootID) {
 		return nil
 	}
+
 	list, err := rc.threadBefore(ctx, p)
 	if err != nil {
 		b.deps.Log.WarnContext(ctx, "the earlier posts of a thread cannot be read", "chat", p.ChannelID, "err", err)
 		return nil
 	}
+
 	var lines []string
 	for _, q := range list {
 		if q.UserID == b.me.Load().ID {
@@ -244,19 +256,23 @@ func (rc *receiver) earlier(ctx context.Context, p *post) []bus.Quote {
 			}
 			continue
 		}
+
 		said := text.Label(text.Valid(q.Message), lineMost)
 		if said == "" || b.given.Has(q.ID) || b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+q.ID) {
 			continue
 		}
+
 		who, err := b.known.person(ctx, q.UserID)
 		if err != nil {
 			who.Username = "a person"
 		}
 		lines = append(lines, "@"+text.Speaker(who.Username)+": "+said)
 	}
+
 	if len(lines) == 0 {
 		return nil
 	}
+
 	lines = lines[max(0, len(lines)-b.o.ThreadContextLimit):]
 	return []bus.Quote{{About: "said before in the thread", Text: strings.Join(lines, "\n")}}
 }
@@ -268,12 +284,14 @@ func (rc *receiver) threadBefore(ctx context.Context, p *post) ([]post, error) {
 	if err := rc.bot.calls.call(ctx, http.MethodGet, path, nil, &list); err != nil {
 		return nil, err
 	}
+
 	var out []post
 	for _, q := range list.Posts {
 		if q.ID != p.ID && q.CreateAt <= p.CreateAt && q.typed() {
 			out = append(out, q)
 		}
 	}
+
 	sort.SliceStable(out, func(i, j int) bool { return out[i].CreateAt < out[j].CreateAt })
 	return out, nil
 }

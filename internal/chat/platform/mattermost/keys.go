@@ -31,16 +31,19 @@ func (k *keys) find(ctx context.Context, me, chat, key string) (string, error) {
 	if id, ok := k.sent.Get(chat + "/" + key); ok || k.searched.Has(chat) {
 		return id, nil
 	}
+
 	var list posts
 	path := fmt.Sprintf("/channels/%s/posts?per_page=%d&skipFetchThreads=true", chat, pageSize)
 	if err := k.calls.call(ctx, http.MethodGet, path, nil, &list); err != nil {
 		return "", err
 	}
+
 	for _, p := range list.Posts {
 		if found := p.prop(keyProp); found != "" && p.UserID == me && p.DeleteAt == 0 {
 			k.sent.Put(chat+"/"+found, p.ID)
 		}
 	}
+
 	k.searched.Put(chat, true)
 	id, _ := k.sent.Get(chat + "/" + key)
 	return id, nil

@@ -78,6 +78,7 @@ func (l *line) run(ctx context.Context) error {
 		Silence:  l.bot.silence,
 		MaxFrame: maxFrame,
 	})
+
 	l.bot.conn.Store(nil)
 	return err
 }
@@ -96,6 +97,7 @@ func (l *line) dial(ctx context.Context) (socket.Target, error) {
 		}
 		l.now = now
 	}
+
 	l.greeted = false
 	q := url.Values{"connection_id": {l.id}, "sequence_number": {strconv.FormatInt(l.next, 10)}}
 	return socket.Target{
@@ -112,11 +114,13 @@ func (l *line) open(ctx context.Context, c *socket.Conn) error {
 	if err != nil {
 		return err
 	}
+
 	var f frame
 	if json.Unmarshal(answer.Data, &f) != nil || f.Status != "OK" {
 		l.id, l.next = "", 0
 		return errors.New("the server does not accept the token on the WebSocket")
 	}
+
 	b.limits(ctx)
 	b.conn.Store(c)
 	b.deps.Ready(b.identity(), nil)
@@ -155,6 +159,7 @@ func (l *line) receive(ctx context.Context, _ *socket.Conn, raw socket.Frame) er
 		l.bot.once(ctx, "it is not JSON as expected", "err", err)
 		return nil
 	}
+
 	switch {
 	case f.Event == "":
 		return nil // the answer to something that we do not wait for
@@ -164,9 +169,11 @@ func (l *line) receive(ctx context.Context, _ *socket.Conn, raw socket.Frame) er
 		l.id, l.next = "", 0
 		return errGap
 	}
+
 	if err := l.event(ctx, f); err != nil {
 		return err // it comes again with the next connection
 	}
+
 	l.next = f.Seq + 1
 	return nil
 }
@@ -178,10 +185,12 @@ func (l *line) begin(ctx context.Context, f frame) error {
 	if err := json.Unmarshal(f.Data, &d); err != nil {
 		return fmt.Errorf("the server's hello: %w", err)
 	}
+
 	l.id, l.next = "", 0
 	if err := l.catchUp(ctx); err != nil {
 		return fmt.Errorf("read what was missed: %w", err)
 	}
+
 	l.id, l.next = d.ConnectionID, f.Seq+1
 	return nil
 }
@@ -192,12 +201,14 @@ func (l *line) event(ctx context.Context, f frame) error {
 	default:
 		return nil
 	}
+
 	var d details
 	var e event
 	err := json.Unmarshal(f.Data, &d)
 	if err == nil {
 		err = json.Unmarshal([]byte(d.Post), &e.Post)
 	}
+
 	if err != nil {
 		l.bot.once(ctx, "the post of an event is not JSON as expected", "err", err)
 		return nil
@@ -206,6 +217,7 @@ func (l *line) event(ctx context.Context, f frame) error {
 		l.bot.deleted.Put(e.Post.ID, true)
 		return nil
 	}
+
 	e.Type, e.TeamID = d.ChannelType, cmp.Or(d.TeamID, f.Broadcast.TeamID)
 	e.Sender, e.Edited = strings.TrimPrefix(d.SenderName, "@"), f.Event == "post_edited"
 	return l.accept(ctx, e)
@@ -225,6 +237,7 @@ func (l *line) accept(ctx context.Context, e event) error {
 		l.setCursor(ctx, cursorSeen, p.CreateAt)
 		return nil
 	}
+
 	mentioned := b.me.Load().named(p.Message) || p.RootID != "" // a reply may be to a post of ours
 	if e.Type == "D" || b.o.forUs(p.ChannelID, p.RootID, mentioned) {
 		if err := l.in.Hold(ctx, p.ChannelID, e.key(), e); err != nil {
@@ -234,6 +247,7 @@ func (l *line) accept(ctx context.Context, e event) error {
 		l.heard.Add(1)
 		l.in.Add(p.ChannelID, e, func() { l.heard.Add(-1) })
 	}
+
 	l.setCursor(ctx, cursorSeen, p.CreateAt)
 	return nil
 }
@@ -248,16 +262,19 @@ func (l *line) catchUp(ctx context.Context) error {
 		l.setCursor(ctx, cursorSeen, now)
 		return nil
 	}
+
 	from := max(since.Add(-skew).UnixMilli(), l.cursor(cursorBegan), l.cursor(cursorSeen)-overlap.Milliseconds())
 	var all []conversation
 	if err := b.calls.call(ctx, http.MethodGet, "/users/me/channels", nil, &all); err != nil {
 		return err
 	}
+
 	for _, c := range all {
 		b.known.places.Put(c.ID, place{Type: c.Type, TeamID: c.TeamID})
 		if c.LastPostAt <= from || c.DeleteAt != 0 || !b.o.serves(place{Type: c.Type, TeamID: c.TeamID}) {
 			continue
 		}
+
 		missed, err := l.missed(ctx, c.ID, from)
 		if refusal(err).refused() {
 			b.deps.Log.WarnContext(ctx, "cannot read posts missed while offline", "chat", c.ID, "err", err)
@@ -266,6 +283,7 @@ func (l *line) catchUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		for _, p := range missed {
 			at := time.UnixMilli(p.CreateAt).Add(skew) // by our clock
 			if err := l.accept(ctx, event{Post: p, Type: c.Type, TeamID: c.TeamID, Read: at}); err != nil {
@@ -273,6 +291,7 @@ func (l *line) catchUp(ctx context.Context) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -285,6 +304,7 @@ func (l *line) missed(ctx context.Context, id string, since int64) ([]post, erro
 		if err := l.bot.calls.call(ctx, http.MethodGet, path, nil, &list); err != nil {
 			return nil, err
 		}
+
 		older := false
 		for _, id := range list.Order {
 			p := list.Posts[id]
@@ -293,10 +313,12 @@ func (l *line) missed(ctx context.Context, id string, since int64) ([]post, erro
 			}
 			out = append(out, p)
 		}
+
 		if older || len(list.Order) < pageSize {
 			break
 		}
 	}
+
 	sort.SliceStable(out, func(i, j int) bool { return out[i].CreateAt < out[j].CreateAt })
 	return out, nil
 }

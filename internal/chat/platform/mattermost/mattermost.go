@@ -71,10 +71,12 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
 	}
+
 	b := &bot{
 		deps:    d,
 		o:       o,
@@ -86,6 +88,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		asked:   recent.New[string, bus.Question](memory),
 		logged:  kit.NewOnce(d.Log),
 	}
+
 	b.known, b.keys = newDirectory(b.calls, d.Now), newKeys(b.calls)
 	b.web = kit.Webhook{Path: o.WebhookPath, Host: o.WebhookListenHost, Port: o.WebhookListenPort, Receive: b.pressed}
 	b.most.Store(b.caps.MaxMedia)
@@ -113,7 +116,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.calls.rest.Client.CloseIdleConnections()
 	b.submit.Store(&submit)
 	now, err := b.hello(ctx)
@@ -130,12 +135,14 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err != nil {
 		return err
 	}
+
 	defer in.Wait()
 	defer cancel()
 	l := &line{bot: b, in: in, now: now, greeted: true}
 	if l.cursors, err = kit.OpenCursors(b.deps, b.account()); err != nil {
 		return err
 	}
+
 	defer func() {
 		if err := l.cursors.Flush(); err != nil {
 			b.deps.Log.WarnContext(ctx, "how far the channel has read cannot be saved", "err", err)
@@ -171,13 +178,16 @@ func (b *bot) hello(ctx context.Context) (time.Time, error) {
 	if err == nil {
 		err = a.Decode(&me)
 	}
+
 	if err != nil {
 		return time.Time{}, b.refusedToken(err)
 	}
+
 	b.me.Store(&me)
 	if err := b.deps.Claim(b.account()); err != nil {
 		return time.Time{}, err
 	}
+
 	now, err := http.ParseTime(a.Header.Get("Date"))
 	if err != nil {
 		now = b.deps.Now()
@@ -198,9 +208,11 @@ func (b *bot) limits(ctx context.Context) {
 	if n, err := strconv.ParseInt(c.File, 10, 64); err == nil && n > 0 {
 		b.most.Store(n)
 	}
+
 	if b.deps.Refine == nil {
 		return
 	}
+
 	b.deps.Refine(func(caps *chat.Caps) {
 		caps.MaxMedia = b.most.Load()
 		if n, err := strconv.Atoi(c.Post); err == nil && n > 0 {

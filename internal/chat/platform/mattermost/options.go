@@ -87,6 +87,7 @@ func (o *options) Check() error {
 	case o.StreamingMaxChars < 1:
 		return errors.New("streamingMaxChars: at least 1")
 	}
+
 	o.ReactEmoji, o.DoneEmoji = strings.Trim(o.ReactEmoji, ": "), strings.Trim(o.DoneEmoji, ": ")
 	if o.GroupPolicy == "" {
 		o.GroupPolicy = access.Mention
@@ -101,6 +102,7 @@ func (o *options) checkWebhook() error {
 	if o.WebhookURL == "" {
 		return nil
 	}
+
 	u, err := url.Parse(o.WebhookURL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
@@ -110,6 +112,7 @@ func (o *options) checkWebhook() error {
 	case o.WebhookListenPort < 0 || o.WebhookListenPort > 65535:
 		return errors.New("webhookListenPort: 0 to 65535")
 	}
+
 	return nil
 }
 
@@ -180,6 +183,7 @@ func (o *options) entry(written string) []access.Entry {
 	case o.AllowFromMatchMode == matchID:
 		e = access.Entry{Kind: access.Unreadable, Advice: "it is not the id of a person; write the id, or set allowFromMatchMode to username or email to admit guests by these"}
 	}
+
 	return []access.Entry{e}
 }
 
@@ -194,6 +198,7 @@ func (o *options) forUs(chatID, thread string, mentioned bool) bool {
 	if thread != "" {
 		policy = o.GroupPolicyInThread
 	}
+
 	switch policy {
 	case access.Open:
 		return true

@@ -9,6 +9,7 @@ func harmless(s string, pictures bool) string {
 	if !strings.ContainsAny(s, "@!") {
 		return s
 	}
+
 	var out strings.Builder
 	fence := ""
 	for line := range strings.Lines(s) {
@@ -21,8 +22,10 @@ func harmless(s string, pictures bool) string {
 		case fence == "":
 			line = harmlessLine(line, pictures)
 		}
+
 		out.WriteString(line)
 	}
+
 	return out.String()
 }
 
@@ -51,6 +54,7 @@ func harmlessLine(line string, pictures bool) string {
 			out.WriteByte(c)
 		}
 	}
+
 	return out.String()
 }
 

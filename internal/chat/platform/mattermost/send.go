@@ -30,10 +30,12 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if me == nil {
 		return "", chat.ErrNotReady
 	}
+
 	d := draft{ChannelID: out.Route.ChatID, RootID: out.Route.ThreadID, Message: b.render(out), Props: b.props(out)}
 	if d.Message == "" && len(out.Media) == 0 {
 		return "", nil
 	}
+
 	if out.Key != "" {
 		key := hash(out.Key)
 		d.Props[keyProp], d.Pending = key, me.ID+":"+key
@@ -41,6 +43,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 			return id, classify(err)
 		}
 	}
+
 	if err := b.attach(ctx, &d, out.Media); err != nil {
 		return "", classify(err)
 	}
@@ -49,6 +52,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", classify(err)
 	}
+
 	if q := out.Question; q != nil && out.Kind == bus.Ask {
 		b.asked.Put(id, *q)
 	}
@@ -63,6 +67,7 @@ func (b *bot) create(ctx context.Context, d draft) (string, error) {
 		d.RootID = ""
 		err = b.calls.call(ctx, http.MethodPost, "/posts", d, &made)
 	}
+
 	key, _ := d.Props[keyProp].(string)
 	switch {
 	case err == nil && made.ID == "":
@@ -72,6 +77,7 @@ func (b *bot) create(ctx context.Context, d draft) (string, error) {
 	case err != nil && !refusal(err).refused(): // it may have been made
 		b.keys.searched.Delete(d.ChannelID)
 	}
+
 	if e := refusal(err); e != nil && e.Code == http.StatusForbidden {
 		err = fmt.Errorf("%w; add %s to the channel, and let it post there", err, b.identity())
 	}
@@ -156,10 +162,12 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	if phase == chat.Working {
 		return b.typing(ctx, route)
 	}
+
 	me, id := b.me.Load(), route.MessageID
 	if me == nil || id == "" {
 		return nil
 	}
+
 	react := func(emoji string) error {
 		if emoji == "" {
 			return nil
@@ -169,6 +177,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	if phase == chat.Seen {
 		return react(b.o.ReactEmoji)
 	}
+
 	var err error
 	if b.o.ReactEmoji != "" {
 		err = b.calls.call(ctx, http.MethodDelete, "/users/"+me.ID+"/posts/"+id+"/reactions/"+b.o.ReactEmoji, nil, nil)

@@ -44,6 +44,7 @@ func newClient(o *options, h *http.Client, now func() time.Time) *client {
 	if now == nil {
 		now = time.Now
 	}
+
 	c := &client{pace: &pace{now: now}}
 	c.rest = kit.REST{
 		Client: h,
@@ -101,6 +102,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 		Message string          `json:"message"`
 		Name    string          `json:"name"`
 	}
+
 	err := json.Unmarshal(a.Body, &said) // what is not like this has no code
 	why := &refusal{
 		Path:   a.Call,
@@ -119,6 +121,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	case err != nil:
 		return nil, a.Unexpected(err)
 	}
+
 	return a.Body, nil
 }
 
@@ -155,6 +158,7 @@ func classify(err error) error {
 	case e.Status/100 == 4:
 		return chat.Permanent(err)
 	}
+
 	return err
 }
 

@@ -74,10 +74,12 @@ func (l *line) batch(ctx context.Context, raw json.RawMessage, panel bool, came 
 		l.bot.once(ctx, "events cannot be read", "err", err)
 		return nil, false, nil
 	}
+
 	id, list := string(w.SessionID), l.bot.o.Sessions
 	if panel {
 		id, list = string(cmp.Or(w.PanelID, w.SessionID)), l.bot.o.Panels
 	}
+
 	if id == "" {
 		l.bot.once(ctx, "events without a session")
 		return nil, false, nil
@@ -85,6 +87,7 @@ func (l *line) batch(ctx context.Context, raw json.RawMessage, panel bool, came 
 	if !wants(list, id) {
 		return nil, false, nil
 	}
+
 	switch t = l.add(id, panel); {
 	case t == nil:
 		l.bot.once(ctx, "there are too many sessions or panels", "most", chatsMost)
@@ -93,6 +96,7 @@ func (l *line) batch(ctx context.Context, raw json.RawMessage, panel bool, came 
 		l.bot.once(ctx, "a session has events of a panel, or a panel those of a session")
 		return nil, false, nil
 	}
+
 	rest, err = l.receiveEvents(ctx, t, &w, came)
 	return t, rest, err
 }
@@ -102,36 +106,44 @@ func (l *line) batch(ctx context.Context, raw json.RawMessage, panel bool, came 
 func (l *line) receiveEvents(ctx context.Context, t *target, w *watched, came how) (rest bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	reached := whole(-1)
 	if w.Cursor != nil {
 		reached = *w.Cursor
 	}
+
 	for _, raw := range w.Events {
 		var e happened
 		if err := json.Unmarshal(raw, &e); err != nil {
 			l.bot.once(ctx, "an event cannot be read", "err", err)
 			continue
 		}
+
 		if e.Seq != nil {
 			reached = max(reached, *e.Seq)
 		}
+
 		if e.Type != "message.add" {
 			continue
 		}
+
 		var m message
 		if err := json.Unmarshal(e.Payload, &m); err != nil {
 			l.bot.once(ctx, "a message cannot be read", "err", err)
 			continue
 		}
+
 		if t.panel {
 			err = l.panelSaid(ctx, t, &m, e.Timestamp.at, came)
 		} else {
 			err = l.sessionSaid(ctx, t, &m, &e, came)
 		}
+
 		if err != nil {
 			return false, err
 		}
 	}
+
 	rest = came == missed && len(w.Events) >= l.bot.o.limit()
 	if !t.panel && reached >= 0 {
 		l.marks.set(t.id, int64(reached))
@@ -183,14 +195,17 @@ func (l *line) panelMessage(ctx context.Context, raw json.RawMessage) error {
 		l.bot.once(ctx, "a message cannot be read", "err", err)
 		return nil
 	}
+
 	panel := string(cmp.Or(m.ConverseID, m.PanelID))
 	if m.GroupID == "" || panel == "" || !wants(l.bot.o.Panels, panel) {
 		return nil
 	}
+
 	t := l.add(panel, true)
 	if t == nil || !t.panel {
 		return nil
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return l.panelSaid(ctx, t, &m, m.CreatedAt.at, pushed)
@@ -212,6 +227,7 @@ func (l *line) inboxMessage(ctx context.Context, raw json.RawMessage) error {
 		CreatedAt stamp           `json:"createdAt"`
 		Payload   json.RawMessage `json:"payload"`
 	}
+
 	var detail struct {
 		GroupID  str    `json:"groupId"`
 		Converse str    `json:"converseId"`
@@ -227,10 +243,12 @@ func (l *line) inboxMessage(ctx context.Context, raw json.RawMessage) error {
 	if got.Type != "message" || detail.GroupID != "" || detail.Converse == "" {
 		return nil
 	}
+
 	content, err := json.Marshal(cmp.Or(detail.Plain, detail.Snippet))
 	if err != nil {
 		return err
 	}
+
 	item := inboxItem{
 		converse: string(detail.Converse),
 		m:        message{MessageID: cmp.Or(detail.Message, got.ID), Author: detail.Author, Content: content},
@@ -239,6 +257,7 @@ func (l *line) inboxMessage(ctx context.Context, raw json.RawMessage) error {
 	if l.session(item.converse) != "" {
 		return l.inboxed(ctx, item)
 	}
+
 	select {
 	case l.inbox <- item:
 	default:
@@ -253,10 +272,12 @@ func (l *line) inboxed(ctx context.Context, item inboxItem) error {
 	if id == "" || !wants(l.bot.o.Sessions, id) {
 		return nil
 	}
+
 	t := l.add(id, false)
 	if t == nil || t.panel {
 		return nil
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	item.m.identify(item.at, "")
@@ -276,6 +297,7 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 	case b.o.AgentUserID:
 		return nil
 	}
+
 	if t.seen.Has(s.ID) {
 		return nil
 	}
@@ -283,11 +305,13 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 		t.seen.Put(s.ID, true)
 		return nil
 	}
+
 	var who struct {
 		Nickname str `json:"nickname"`
 		Email    str `json:"email"`
 		AgentID  str `json:"agentId"`
 	}
+
 	object(m.AuthorInfo, &who)
 	s.Name = text.Speaker(string(cmp.Or(who.Nickname, who.Email)))
 	s.Username = text.Speaker(string(who.AgentID))
@@ -298,10 +322,12 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 	if !at.IsZero() {
 		s.At = b.api.clock.Here(at)
 	}
+
 	e := event{Account: b.account(), Chat: t.id, Panel: t.panel, ForUs: true, Backlog: backlog, Entries: []entry{s}}
 	l.mu.Lock()
 	e.Many = t.panel || t.many || s.Group != ""
 	l.mu.Unlock()
+
 	if t.panel {
 		b.recordKind(t.id, true, s.Group)
 		if !b.weigh(ctx, &e) {
@@ -309,12 +335,14 @@ func (l *line) accept(ctx context.Context, t *target, m *message, at time.Time, 
 			return nil
 		}
 	}
+
 	if err := l.in.Hold(ctx, t.id, t.id+"/"+s.ID, e); err != nil {
 		if !errors.Is(err, chat.ErrStopping) {
 			err = fmt.Errorf("a message of Mochat is not taken yet: %w", err)
 		}
 		return err
 	}
+
 	t.seen.Put(s.ID, true)
 	return nil
 }
@@ -327,15 +355,18 @@ func (b *bot) weigh(ctx context.Context, e *event) bool {
 	if b.o.barred(s.Group, e.Chat) {
 		return false
 	}
+
 	e.ForUs = s.Mentioned || !b.o.required(s.Group, e.Chat)
 	e.Alone = strings.HasPrefix(s.Text, "/") || b.answers(e.Chat, s.Text)
 	if e.ForUs && !s.Mentioned && !e.Alone {
 		e.DelayMS = b.o.delay().Milliseconds()
 	}
+
 	v := b.visitor(e, s)
 	if b.deps.Gate.Knows(ctx, v) {
 		return true
 	}
+
 	if s.Mentioned {
 		_, _ = b.deps.Gate.Admit(ctx, v) // it counts who was refused
 	}
@@ -371,11 +402,13 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if e.Account != b.account() || len(e.Entries) == 0 {
 		return nil // of the account that this section was for before
 	}
+
 	last := e.Entries[len(e.Entries)-1]
 	pass, ok := b.deps.Gate.Admit(ctx, b.visitor(&e, &last))
 	if !ok {
 		return nil
 	}
+
 	own, others := []string{}, []string{}
 	made, foreign := false, false
 	for _, s := range e.Entries {
@@ -383,19 +416,23 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		if s.Author != last.Author && !b.deps.Gate.Knows(ctx, v) {
 			continue // it was before
 		}
+
 		line := v.Name + ": " + cmp.Or(s.Text, emptyText)
 		others = append(others, line)
 		if s.Author != last.Author {
 			foreign = true
 			continue
 		}
+
 		made = made || s.Made
 		own = append(own, line)
 	}
+
 	in := pass.Inbound(e.Chat+"/"+last.ID, strings.Join(own, "\n"))
 	if len(own) == 1 {
 		in.Text = cmp.Or(last.Text, emptyText)
 	}
+
 	in.Untrusted = made
 	in.Meta = meta(&e, &last, len(others))
 	if foreign {

@@ -91,6 +91,7 @@ func newLine(b *bot, in *kit.Intake[event], m *marks, panels *kit.Cursors) *line
 		listed:   make(chan struct{}),
 		changed:  make(chan struct{}),
 	}
+
 	l.talk.bot = b
 	l.talk.plain.Store(b.o.SocketDisableMsgpack)
 	return l
@@ -136,6 +137,7 @@ func (l *line) connect(ctx context.Context) error {
 	if !l.wait(ctx) {
 		return nil
 	}
+
 	err := socket.Run(ctx, l.options())
 	l.gone(nil)
 	if errors.Is(err, errGivenUp) {
@@ -185,6 +187,7 @@ func (l *line) open(ctx context.Context, c *socket.Conn) error {
 	if err := l.talk.greet(ctx, c); err != nil {
 		return err
 	}
+
 	l.mu.Lock()
 	l.conn = c
 	l.mu.Unlock()
@@ -192,6 +195,7 @@ func (l *line) open(ctx context.Context, c *socket.Conn) error {
 	if err == nil || errors.Is(err, socket.ErrLost) || ctx.Err() != nil {
 		return err
 	}
+
 	l.bot.deps.Log.WarnContext(ctx, "messages are polled for, since there is no subscription", "channel", l.bot.deps.Name, "err", err)
 	return nil
 }
@@ -209,16 +213,19 @@ func (k *talk) greet(ctx context.Context, c *socket.Conn) error {
 	if f.Binary || len(f.Data) == 0 || f.Data[0] != engineOpen {
 		return errors.New("the server does not speak Engine.IO 4: check socketUrl and socketPath")
 	}
+
 	k.beat(ctx, c, f.Data[1:])
 
 	hello, err := frame(k.plain.Load(), ioConnect, -1, map[string]any{"token": k.bot.o.ClawToken.Reveal()})
 	if err != nil {
 		return err
 	}
+
 	k.other = !k.bot.o.SocketDisableMsgpack // until it answers: it may not understand us
 	if err := c.Send(ctx, hello); err != nil {
 		return err
 	}
+
 	for {
 		f, err := c.Next(ctx)
 		if err != nil {
@@ -227,12 +234,14 @@ func (k *talk) greet(ctx context.Context, c *socket.Conn) error {
 			}
 			return err
 		}
+
 		if !f.Binary && len(f.Data) > 0 && f.Data[0] == enginePing {
 			if err := k.pong(ctx, c); err != nil {
 				return err
 			}
 			continue
 		}
+
 		p, err := readPacket(f)
 		switch {
 		case err != nil:
@@ -260,6 +269,7 @@ func (k *talk) beat(ctx context.Context, c *socket.Conn, opened []byte) {
 	if object(opened, &promise); promise.Interval <= 0 {
 		return
 	}
+
 	late := min(time.Duration(min(promise.Interval, 1<<30)+min(max(promise.Timeout, 0), 1<<30))*time.Millisecond, beatLongest)
 	k.late = late
 	c.Heartbeat(ctx, late, late, func(context.Context) error { return errBeats })
@@ -285,6 +295,7 @@ func (l *line) lost(err error) error {
 	if failures == 1 {
 		l.bot.deps.Log.Warn("the socket is not connected; messages are polled for", "channel", l.bot.deps.Name, "err", err)
 	}
+
 	if most := l.bot.o.MaxRetryAttempts; most > 0 && failures >= most {
 		return socket.Fatal(errGivenUp)
 	}
@@ -308,16 +319,19 @@ func (l *line) gone(err error) {
 	if was {
 		l.news()
 	}
+
 	list := slices.Clone(l.order)
 	l.mu.Unlock()
 	if !was {
 		return
 	}
+
 	for _, t := range list { // what comes next may have been missed
 		t.mu.Lock()
 		t.caught = false
 		t.mu.Unlock()
 	}
+
 	if err != nil {
 		l.fails(err)
 	}
@@ -328,6 +342,7 @@ func (l *line) gone(err error) {
 func (l *line) subscribe(ctx context.Context, c *socket.Conn) error {
 	l.subscribing.Lock()
 	defer l.subscribing.Unlock()
+
 	sessions, panels := l.unsubscribed(c)
 	for len(sessions) > 0 {
 		n := min(len(sessions), atOnce)
@@ -336,9 +351,11 @@ func (l *line) subscribe(ctx context.Context, c *socket.Conn) error {
 		}
 		sessions = sessions[n:]
 	}
+
 	l.mu.Lock()
 	first := !l.live
 	l.mu.Unlock()
+
 	for all := first && wantsAll(l.bot.o.Panels); len(panels) > 0 || all; all = false {
 		n := min(len(panels), atOnce)
 		if err := l.subscribePanels(ctx, c, panels[:n]); err != nil {
@@ -352,6 +369,7 @@ func (l *line) subscribe(ctx context.Context, c *socket.Conn) error {
 		l.mu.Unlock()
 		return socket.ErrLost
 	}
+
 	l.failures = 0
 	l.live = true
 	l.news()
@@ -359,6 +377,7 @@ func (l *line) subscribe(ctx context.Context, c *socket.Conn) error {
 	if first {
 		l.bot.deps.Log.DebugContext(ctx, liveNote, "channel", l.bot.deps.Name)
 	}
+
 	l.works()
 	return nil
 }
@@ -375,6 +394,7 @@ func (l *line) unsubscribed(c *socket.Conn) (sessions, panels []*target) {
 			sessions = append(sessions, t)
 		}
 	}
+
 	return sessions, panels
 }
 
@@ -398,14 +418,17 @@ func (l *line) subscribeSessions(ctx context.Context, c *socket.Conn, list []*ta
 				cursors[t.id] = n
 			}
 		}
+
 		p, err := l.talk.call(ctx, c, "com.claw.im.subscribeSessions", map[string]any{"sessionIds": ids, "cursors": cursors, "limit": l.bot.o.limit()})
 		if err != nil {
 			return err
 		}
+
 		batches, err := p.batches()
 		if err != nil {
 			return err
 		}
+
 		var more []*target
 		for _, raw := range batches {
 			t, rest, err := l.batch(ctx, raw, false, missed)
@@ -416,8 +439,10 @@ func (l *line) subscribeSessions(ctx context.Context, c *socket.Conn, list []*ta
 				more = append(more, t)
 			}
 		}
+
 		list = more
 	}
+
 	l.mark(c, all)
 	return nil
 }
@@ -427,13 +452,16 @@ func (l *line) subscribePanels(ctx context.Context, c *socket.Conn, list []*targ
 	for _, t := range list {
 		ids = append(ids, t.id)
 	}
+
 	p, err := l.talk.call(ctx, c, "com.claw.im.subscribePanels", map[string]any{"panelIds": ids})
 	if err == nil {
 		_, err = p.batches()
 	}
+
 	if err != nil {
 		return err
 	}
+
 	l.mark(c, list)
 	return nil
 }
@@ -445,6 +473,7 @@ func (k *talk) call(ctx context.Context, c *socket.Conn, name string, body map[s
 	if err != nil {
 		return packet{}, err
 	}
+
 	limited, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
 	answer, err := c.Call(limited, strconv.FormatInt(id, 10), f)
@@ -470,11 +499,13 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, f socket.Frame) erro
 			return nil
 		}
 	}
+
 	p, err := readPacket(f)
 	if err != nil {
 		b.once(ctx, "a packet cannot be read", "err", err)
 		return nil
 	}
+
 	switch p.Type {
 	case ioDisconnect:
 		return errors.New("the server ended the login on the socket")
@@ -485,10 +516,12 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, f socket.Frame) erro
 			return nil //nolint:nilerr // it is ignored
 		}
 		return l.event(ctx, name, body)
+
 	case ioAck: // too late
 	default:
 		b.once(ctx, "a packet of an unknown kind", "type", p.Type)
 	}
+
 	return nil
 }
 
@@ -509,6 +542,7 @@ func (l *line) event(ctx context.Context, name string, body json.RawMessage) err
 	case "notify:chat.message.update", "notify:chat.message.recall", "notify:chat.message.delete": // nothing new was said
 		return nil
 	}
+
 	l.bot.once(ctx, "an unknown event", "name", text.Label(name, 100))
 	return nil
 }

@@ -45,6 +45,7 @@ func (b *bot) openMarks(ctx context.Context) (*marks, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	m := &marks{
 		path:     filepath.Join(dir, "session_cursors.json"),
 		logError: func(err error) { b.deps.Log.WarnContext(ctx, "cannot save how far sessions were read", "err", err) },
@@ -52,6 +53,7 @@ func (b *bot) openMarks(ctx context.Context) (*marks, error) {
 		at:       map[string]int64{},
 		changed:  make(chan struct{}, 1),
 	}
+
 	data, err := os.ReadFile(m.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
@@ -59,6 +61,7 @@ func (b *bot) openMarks(ctx context.Context) (*marks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read how far sessions were read: %w", err)
 	}
+
 	var file struct {
 		Cursors map[string]whole `json:"cursors"`
 	}
@@ -66,6 +69,7 @@ func (b *bot) openMarks(ctx context.Context) (*marks, error) {
 		b.deps.Log.WarnContext(ctx, "the cursors of the sessions are damaged; only messages from now on are answered", "file", m.path, "err", err)
 		return m, os.Rename(m.path, m.path+".damaged")
 	}
+
 	for session, n := range file.Cursors {
 		if n >= 0 {
 			m.at[session] = int64(n)
@@ -87,9 +91,11 @@ func (m *marks) get(session string) (n int64, known bool) {
 func (m *marks) set(session string, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if old, known := m.at[session]; known && n <= old {
 		return
 	}
+
 	m.at[session], m.dirty = n, true
 	select {
 	case m.changed <- struct{}{}:
@@ -105,9 +111,11 @@ func (m *marks) saveChanges(ctx context.Context) error {
 			return nil
 		case <-m.changed:
 		}
+
 		if wait.For(ctx, saveAfter) != nil {
 			return nil //nolint:nilerr // the end of ctx is not an error
 		}
+
 		if err := m.save(); err != nil {
 			m.logError(err)
 		}
@@ -120,6 +128,7 @@ func (m *marks) save() error {
 		m.mu.Unlock()
 		return nil
 	}
+
 	m.dirty = false
 	file := marksFile{Version: 1, Updated: m.now().UTC().Format("2006-01-02T15:04:05.000000"), Cursors: maps.Clone(m.at)}
 	m.mu.Unlock()
@@ -127,6 +136,7 @@ func (m *marks) save() error {
 	if err == nil {
 		err = diskio.WriteFile(m.path, append(data, '\n'), 0o600)
 	}
+
 	if err != nil {
 		m.mu.Lock()
 		m.dirty = true

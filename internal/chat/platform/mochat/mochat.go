@@ -65,10 +65,12 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	rules := access.Rules{ForUs: func(v access.Visitor) bool { return v.Mentioned }} // see accept
 	if b.o.ReplyDelayMode == delayed && b.o.GroupHistory == 0 {
 		rules.History = collected
 	}
+
 	d.Gate.SetRules(rules)
 	return b, nil
 }
@@ -78,13 +80,16 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
 	}
+
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+
 	b := &bot{
 		deps:    d,
 		o:       o,
@@ -96,6 +101,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		asked:   recent.New[string, string](memory),
 		logged:  kit.NewOnce(d.Log),
 	}
+
 	b.caps = b.limits()
 	return b, nil
 }
@@ -116,18 +122,23 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.api.rest.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.account()); err != nil {
 		return err
 	}
+
 	if b.o.AgentUserID == "" {
 		b.deps.Log.WarnContext(ctx, "agentUserId is empty: mentions by id are not seen, and messages of the agent itself are known only by their text", "channel", b.deps.Name)
 	}
+
 	marks, err := b.openMarks(ctx)
 	if err != nil {
 		return err
 	}
+
 	panels, err := kit.OpenCursors(b.deps, b.account())
 	if err != nil {
 		return err
@@ -139,6 +150,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err != nil {
 		return err
 	}
+
 	defer in.Wait()
 	defer cancel(nil)
 	l := newLine(b, in, marks, panels)
@@ -151,6 +163,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 			}
 		})
 	}
+
 	parts.Wait()
 	if ctx.Err() == nil {
 		err = context.Cause(running)
@@ -180,6 +193,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	defer b.api.rest.Client.CloseIdleConnections()
 	if _, err := b.api.post(ctx, callTime, listSessions, map[string]any{}); err != nil {
 		if s := statusOf(err); s == http.StatusUnauthorized || s == http.StatusForbidden {
@@ -187,10 +201,12 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		}
 		return chat.Report{}, err
 	}
+
 	report := chat.Report{Identity: b.o.AgentUserID, Checks: []chat.Check{{Name: "api", OK: true, Detail: b.o.BaseURL}}}
 	if b.o.AgentUserID == "" {
 		report.Checks = append(report.Checks, chat.Check{Name: "agentUserId", Detail: "it is empty: set the user id of the agent, so that it knows its own messages and mentions"})
 	}
+
 	l := newLine(b, nil, nil, nil)
 	var reason error
 	o := l.options()
@@ -200,6 +216,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		}
 		return errReached
 	}
+
 	tries := 0
 	o.Lost = func(err error) error {
 		reason = err
@@ -208,11 +225,13 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		}
 		return err
 	}
+
 	_ = socket.Run(ctx, o)
 	check := chat.Check{Name: "socket", OK: errors.Is(reason, errReached), Detail: b.o.SocketURL + b.o.SocketPath}
 	if !check.OK {
 		check.Detail = fmt.Sprintf("%v; messages are polled for instead", reason)
 	}
+
 	report.Checks = append(report.Checks, check)
 	return report, nil
 }
@@ -229,10 +248,12 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if !o.ClawToken.IsZero() && !force {
 		return chat.Result{}, fmt.Errorf("channels.%s.clawToken is set: use --force to register another agent", d.Name)
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	defer h.CloseIdleConnections()
 	o.ClawToken = httpsafe.Secret{}
 	c := newClient(o, h, d.Now)
@@ -241,14 +262,17 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	email, err := p.Ask(ctx, chat.Question{Text: "Email address of your account on Mochat"})
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	raw, err := c.post(ctx, callTime, registerAgent, map[string]any{"name": cmp.Or(name, "nanobot")})
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	var agent struct {
 		Token str `json:"token"`
 		User  str `json:"botUserId"`
@@ -257,6 +281,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if agent.Token == "" {
 		return chat.Result{}, errors.New("Mochat gave the new agent no token") //nolint:staticcheck // a name
 	}
+
 	result := chat.Result{
 		Identity: string(agent.User),
 		Patch:    map[string]any{"clawToken": string(agent.Token), "agentUserId": string(agent.User)},
@@ -266,6 +291,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 			result.Patch[key] = []string{any1}
 		}
 	}
+
 	c.rest.Token = kit.Static(httpsafe.NewSecret(string(agent.Token)))
 	if _, err := c.post(ctx, callTime, bindOwner, map[string]any{"email": email, "greeting_msg": phrase.In(cmp.Or(string(o.Language), phrase.Chinese), greeting)}); err != nil {
 		p.Tell(chat.Step{Note: fmt.Sprintf("The agent is registered, but does not know its owner (%v). Add it on Mochat by its id %s.", err, agent.User)})

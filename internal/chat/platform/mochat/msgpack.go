@@ -69,6 +69,7 @@ func (r *unpacker) value(depth int) error {
 	if err != nil {
 		return err
 	}
+
 	switch {
 	case head < 0x80:
 		r.out = strconv.AppendUint(r.out, head, 10)
@@ -83,6 +84,7 @@ func (r *unpacker) value(depth int) error {
 		r.out = strconv.AppendInt(r.out, int64(head)-0x100, 10) //nolint:gosec // of one byte
 		return nil
 	}
+
 	return r.tagged(head, depth)
 }
 
@@ -105,10 +107,12 @@ func (r *unpacker) tagged(kind uint64, depth int) error {
 	if size == 0 {
 		return errKind
 	}
+
 	n, err := r.number(size)
 	if err != nil {
 		return err
 	}
+
 	switch kind {
 	case 0xc4, 0xc5, 0xc6:
 		part, err := r.next(n)
@@ -119,6 +123,7 @@ func (r *unpacker) tagged(kind uint64, depth int) error {
 		r.out = base64.StdEncoding.AppendEncode(r.out, part)
 		r.out = append(r.out, '"')
 		return nil
+
 	case 0xc7, 0xc8, 0xc9:
 		return r.extension(n)
 	case 0xd9, 0xda, 0xdb:
@@ -126,6 +131,7 @@ func (r *unpacker) tagged(kind uint64, depth int) error {
 	case 0xdc, 0xdd:
 		return r.list(n, depth)
 	}
+
 	return r.object(n, depth)
 }
 
@@ -151,10 +157,12 @@ func (r *unpacker) numeric(kind uint64) error {
 	if kind < 0xcc {
 		size = 4 << (kind - 0xca)
 	}
+
 	n, err := r.number(size)
 	if err != nil {
 		return err
 	}
+
 	switch {
 	case kind == 0xca:
 		r.float(float64(math.Float32frombits(uint32(n)))) //nolint:gosec // of four bytes
@@ -166,6 +174,7 @@ func (r *unpacker) numeric(kind uint64) error {
 		shift := 64 - 8*size
 		r.out = strconv.AppendInt(r.out, int64(n<<shift)>>shift, 10) //nolint:gosec // with its sign
 	}
+
 	return nil
 }
 
@@ -196,10 +205,12 @@ func (r *unpacker) extension(n uint64) error {
 	if err != nil {
 		return err
 	}
+
 	part, err := r.next(n)
 	if err != nil {
 		return err
 	}
+
 	var at time.Time
 	switch {
 	case kind == 0xff && n == 4:
@@ -212,10 +223,12 @@ func (r *unpacker) extension(n uint64) error {
 			at = time.UnixMilli(int64(ms))
 		}
 	}
+
 	if at.IsZero() {
 		r.out = append(r.out, "null"...)
 		return nil
 	}
+
 	r.out = at.UTC().AppendFormat(r.out, `"`+time.RFC3339Nano+`"`)
 	return nil
 }
@@ -224,6 +237,7 @@ func (r *unpacker) list(n uint64, depth int) error {
 	if depth >= nesting {
 		return errDeep
 	}
+
 	r.out = append(r.out, '[')
 	for i := range n {
 		if i > 0 {
@@ -233,6 +247,7 @@ func (r *unpacker) list(n uint64, depth int) error {
 			return err
 		}
 	}
+
 	r.out = append(r.out, ']')
 	return nil
 }
@@ -241,19 +256,23 @@ func (r *unpacker) object(n uint64, depth int) error {
 	if depth >= nesting {
 		return errDeep
 	}
+
 	r.out = append(r.out, '{')
 	for i := range n {
 		if i > 0 {
 			r.out = append(r.out, ',')
 		}
+
 		if err := r.key(); err != nil {
 			return err
 		}
+
 		r.out = append(r.out, ':')
 		if err := r.value(depth + 1); err != nil {
 			return err
 		}
 	}
+
 	r.out = append(r.out, '}')
 	return nil
 }
@@ -264,6 +283,7 @@ func (r *unpacker) key() error {
 	if err := r.value(nesting); err != nil {
 		return err
 	}
+
 	switch name := r.out[at:]; {
 	case name[0] == '"':
 		return nil
@@ -272,6 +292,7 @@ func (r *unpacker) key() error {
 		r.out = append(append(append(r.out[:at], '"'), name...), '"')
 		return nil
 	}
+
 	return errKind
 }
 
@@ -283,6 +304,7 @@ func toMsgpack(dst []byte, v any) []byte {
 			return append(dst, 0xc3)
 		}
 		return append(dst, 0xc2)
+
 	case int:
 		return packInt(dst, int64(v))
 	case int64:
@@ -295,18 +317,21 @@ func toMsgpack(dst []byte, v any) []byte {
 			dst = toMsgpack(dst, s)
 		}
 		return dst
+
 	case []any:
 		dst = packHead(dst, len(v), 0x90, 16, 0xdb)
 		for _, e := range v {
 			dst = toMsgpack(dst, e)
 		}
 		return dst
+
 	case map[string]int64:
 		dst = packHead(dst, len(v), 0x80, 16, 0xdd)
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			dst = packInt(toMsgpack(dst, k), v[k])
 		}
 		return dst
+
 	case map[string]any:
 		dst = packHead(dst, len(v), 0x80, 16, 0xdd)
 		for _, k := range slices.Sorted(maps.Keys(v)) {

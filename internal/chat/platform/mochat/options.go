@@ -79,10 +79,12 @@ func (o *options) Check() error {
 	if o.SocketURL == "" {
 		o.SocketURL = o.BaseURL
 	}
+
 	o.SocketPath = "/" + strings.Trim(strings.TrimSpace(o.SocketPath), "/")
 	if o.SocketPath == "/" {
 		o.SocketPath = "/socket.io"
 	}
+
 	o.AgentUserID = strings.TrimSpace(o.AgentUserID)
 	o.Sessions, o.Panels = trimmed(o.Sessions), trimmed(o.Panels)
 	switch {
@@ -105,6 +107,7 @@ func decode(section json.RawMessage) (*options, error) {
 	if err != nil {
 		return o, err
 	}
+
 	switch token := o.ClawToken.Reveal(); {
 	case token == "":
 		return o, chat.Fatal(errors.New("clawToken is missing: run nanobot channels login mochat to register an agent, or copy the token of one"))
@@ -157,6 +160,7 @@ func (o *options) required(group, panel string) bool {
 			return rule.RequireMention
 		}
 	}
+
 	switch o.GroupPolicy {
 	case access.Mention:
 		return true

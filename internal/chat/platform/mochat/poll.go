@@ -27,18 +27,22 @@ func wantsAll(list []string) bool { return slices.Contains(list, any1) }
 func (l *line) add(id string, panel bool) *target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if t := l.targets[id]; t != nil {
 		return t
 	}
+
 	n := 0
 	for _, t := range l.order {
 		if t.panel == panel {
 			n++
 		}
 	}
+
 	if n >= chatsMost {
 		return nil
 	}
+
 	t := &target{id: id, panel: panel, seen: recent.New[string, bool](memory)}
 	if panel {
 		t.cold = l.panels.Get(id) == ""
@@ -46,6 +50,7 @@ func (l *line) add(id string, panel bool) *target {
 		_, known := l.marks.get(id)
 		t.cold = !known
 	}
+
 	l.targets[id] = t
 	l.order = append(l.order, t)
 	l.bot.recordKind(id, panel, "")
@@ -76,6 +81,7 @@ func (l *line) refresh(ctx context.Context) error {
 		if first {
 			close(l.listed)
 		}
+
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the end of ctx is not an error
@@ -84,9 +90,11 @@ func (l *line) refresh(ctx context.Context) error {
 		case err != nil && !quiet:
 			b.deps.Log.WarnContext(ctx, "sessions and panels cannot be looked for", "channel", b.deps.Name, "err", err)
 		}
+
 		if s := statusOf(err); err != nil && (s == 0 || s >= http.StatusInternalServerError) {
 			l.fails(err)
 		}
+
 		quiet = err != nil
 		if err := l.idle(ctx); err != nil {
 			return err
@@ -111,6 +119,7 @@ func (l *line) idle(ctx context.Context) error {
 					return err
 				}
 			}
+
 			if err := l.inboxed(ctx, item); err != nil && ctx.Err() == nil {
 				l.bot.deps.Log.WarnContext(ctx, "a message is lost", "converse", item.converse, "err", err)
 			}
@@ -132,6 +141,7 @@ func (l *line) list(ctx context.Context, first bool) error {
 	if asked && errs == nil { // where nothing was asked, nothing is known
 		l.works()
 	}
+
 	l.subscribeNew(ctx)
 	return errs
 }
@@ -144,10 +154,12 @@ func (l *line) subscribeNew(ctx context.Context) {
 	if c == nil {
 		return
 	}
+
 	sessions, panels := l.unsubscribed(c)
 	if live && len(sessions)+len(panels) == 0 {
 		return
 	}
+
 	err := l.subscribe(ctx, c)
 	if err != nil && !errors.Is(err, socket.ErrLost) && ctx.Err() == nil {
 		l.bot.deps.Log.DebugContext(ctx, "subscribe to new sessions and panels", "err", err)
@@ -164,6 +176,7 @@ func (l *line) listSessions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	var got struct {
 		Sessions []json.RawMessage `json:"sessions"`
 	}
@@ -177,12 +190,14 @@ func (l *line) listSessions(ctx context.Context) error {
 		if object(one, &s); s.ID == "" {
 			continue
 		}
+
 		id := string(s.ID)
 		l.bot.recordKind(id, false, "")
 		l.mu.Lock()
 		if s.Converse != "" && len(l.converse) < 10*chatsMost {
 			l.converse[string(s.Converse)] = id
 		}
+
 		t := l.targets[id]
 		l.mu.Unlock()
 		if t == nil && wantsAll(l.bot.o.Sessions) {
@@ -190,12 +205,14 @@ func (l *line) listSessions(ctx context.Context) error {
 				l.bot.once(ctx, "there are too many sessions", "most", chatsMost)
 			}
 		}
+
 		if t != nil {
 			l.mu.Lock()
 			t.many = len(s.Participants) > 2
 			l.mu.Unlock()
 		}
 	}
+
 	return nil
 }
 
@@ -205,6 +222,7 @@ func (l *line) listPanels(ctx context.Context) error {
 	if err != nil {
 		return l.bot.judge(err)
 	}
+
 	var got struct {
 		GroupID str               `json:"groupId"`
 		Panels  []json.RawMessage `json:"panels"`
@@ -219,6 +237,7 @@ func (l *line) listPanels(ctx context.Context) error {
 		if object(one, &p); p.ID == "" {
 			p.ID = p.Other
 		}
+
 		if p.ID == "" || p.Type != nil && *p.Type > 0 {
 			continue
 		}
@@ -228,6 +247,7 @@ func (l *line) listPanels(ctx context.Context) error {
 		}
 		l.bot.recordKind(string(p.ID), true, string(got.GroupID))
 	}
+
 	return nil
 }
 
@@ -267,6 +287,7 @@ func (l *line) round(ctx context.Context) error {
 	l.mu.Lock()
 	once := l.live
 	l.mu.Unlock()
+
 	for started := map[*target]bool{}; ; {
 		l.mu.Lock()
 		live := l.live
@@ -276,10 +297,12 @@ func (l *line) round(ctx context.Context) error {
 		if live != once {
 			return nil
 		}
+
 		for _, t := range list {
 			if started[t] || once && !t.panel {
 				continue
 			}
+
 			started[t] = true
 			workers.Go(func() {
 				err := contained(ctx, func(ctx context.Context) error { return l.serve(ctx, t, once) })
@@ -291,6 +314,7 @@ func (l *line) round(ctx context.Context) error {
 				}
 			})
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil
@@ -323,6 +347,7 @@ func (l *line) serve(ctx context.Context, t *target, once bool) error {
 			_ = pauses.Wait(ctx) // the loop ends with ctx
 			continue
 		}
+
 		l.works()
 		pauses.Reset()
 		switch {
@@ -334,6 +359,7 @@ func (l *line) serve(ctx context.Context, t *target, once bool) error {
 			_ = wait.For(ctx, time.Second) // the loop ends with ctx
 		}
 	}
+
 	return nil
 }
 
@@ -343,6 +369,7 @@ func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
 	if t.panel {
 		return l.readPanel(ctx, t)
 	}
+
 	cursor, _ := l.marks.get(t.id)
 	raw, err := l.bot.api.post(ctx, o.watch()+watchSlack, watchSession, map[string]any{
 		"sessionId": t.id, "cursor": cursor, "timeoutMs": o.watch().Milliseconds(), "limit": o.limit(),
@@ -350,10 +377,12 @@ func (l *line) readOnce(ctx context.Context, t *target) (int, error) {
 	if err != nil {
 		return 0, l.bot.judge(err)
 	}
+
 	var w watched
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return 0, fmt.Errorf("the answer to %s is not as expected: %w", watchSession, err)
 	}
+
 	_, err = l.receiveEvents(ctx, t, &w, missed)
 	return len(w.Events), err
 }
@@ -364,6 +393,7 @@ func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
 	if err != nil {
 		return 0, l.bot.judge(err)
 	}
+
 	var got struct {
 		GroupID  str               `json:"groupId"`
 		Messages []json.RawMessage `json:"messages"`
@@ -371,8 +401,10 @@ func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
 	if err := json.Unmarshal(raw, &got); err != nil {
 		return 0, fmt.Errorf("the answer to %s is not as expected: %w", panelMessages, err)
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	slices.Reverse(got.Messages)
 	for _, one := range got.Messages {
 		var m message
@@ -383,11 +415,13 @@ func (l *line) readPanel(ctx context.Context, t *target) (int, error) {
 			return 0, err
 		}
 	}
+
 	if t.cold && l.panels.Get(t.id) == "" { // what is written from now on counts, even while we are away
 		if err := l.panels.Set(t.id, place(l.start(), "")); err != nil {
 			return 0, err
 		}
 	}
+
 	t.cold, t.caught = false, true
 	return len(got.Messages), nil
 }

@@ -68,6 +68,7 @@ func (b *bot) Plan(out bus.Outbound) []bus.Outbound {
 			files = append(files, m)
 		}
 	}
+
 	out.Media = files
 	return chat.Divide(b.caps, out)
 }
@@ -78,10 +79,12 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if chatID == "" {
 		return "", chat.Permanent(errors.New("the message has no chat: the id of a session or of a panel is needed"))
 	}
+
 	said := strings.TrimSpace(text.Valid(out.Text))
 	if said == "" {
 		return "", nil
 	}
+
 	path, body := sendSession, map[string]any{"sessionId": chatID, "content": said}
 	if b.isPanel(chatID) {
 		path, body = sendPanel, map[string]any{"panelId": chatID, "content": said}
@@ -89,15 +92,18 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 			body["groupId"] = group
 		}
 	}
+
 	if out.ReplyTo != "" {
 		body["replyTo"] = out.ReplyTo
 	}
+
 	b.expect(chatID, said, out.Question)
 	raw, err := b.api.post(ctx, callTime, path, body)
 	if err != nil {
 		b.own(chatID, said)
 		return "", classify(err)
 	}
+
 	var made message
 	object(raw, &made)
 	return string(cmp.Or(made.MessageID, made.OtherID)), nil

@@ -53,26 +53,32 @@ func readPacket(f socket.Frame) (p packet, err error) {
 		}
 		return p, err
 	}
+
 	rest := f.Data
 	if len(rest) < 2 || rest[0] != engineMessage || rest[1] < '0' || rest[1] > '4' {
 		return p, errPacket
 	}
+
 	p.Type, rest = int(rest[1]-'0'), rest[2:]
 	if len(rest) > 0 && rest[0] == '/' {
 		name, after, _ := bytes.Cut(rest, []byte(","))
 		p.Nsp, rest = string(name), after
 	}
+
 	digits := 0
 	for digits < len(rest) && digits < 18 && rest[digits] >= '0' && rest[digits] <= '9' {
 		digits++
 	}
+
 	if digits > 0 {
 		id, _ := strconv.ParseInt(string(rest[:digits]), 10, 64)
 		p.ID, rest = &id, rest[digits:]
 	}
+
 	if len(rest) > 0 && !json.Valid(rest) {
 		return p, errPacket
 	}
+
 	p.Data = rest
 	return p, nil
 }
@@ -86,10 +92,12 @@ func frame(plain bool, kind int, id int64, data any) (socket.Frame, error) {
 		}
 		return socket.Frame{Binary: true, Data: toMsgpack(nil, p)}, nil
 	}
+
 	body, err := json.Marshal(data)
 	if err != nil {
 		return socket.Frame{}, err
 	}
+
 	out := []byte{engineMessage, byte('0' + kind)} //nolint:gosec // of 0 to 4
 	if id >= 0 {
 		out = strconv.AppendInt(out, id, 10)
@@ -106,6 +114,7 @@ func (p *packet) named() (name string, body json.RawMessage, err error) {
 	if err := json.Unmarshal(list[0], &name); err != nil {
 		return "", nil, errPacket
 	}
+
 	if len(list) > 1 {
 		body = list[1]
 	}
@@ -125,6 +134,7 @@ func (v *str) UnmarshalJSON(data []byte) error {
 		}
 		return nil
 	}
+
 	var s string
 	err := json.Unmarshal(data, &s)
 	*v = str(strings.TrimSpace(s))
@@ -153,6 +163,7 @@ func (v *stamp) UnmarshalJSON(data []byte) error {
 		v.at = time.UnixMilli(n)
 		return nil
 	}
+
 	s := strings.Trim(string(data), `"`)
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} { // Python leaves out that it is UTC
 		if at, err := time.Parse(layout, s); err == nil && at.Year() > 1970 {
@@ -232,6 +243,7 @@ func (m *message) mentions(user string) bool {
 	if user == "" {
 		return false
 	}
+
 	var lists map[string]json.RawMessage
 	object(m.Meta, &lists)
 	for _, key := range []string{"mentions", "mentionIds", "mentionedUserIds", "mentionedUsers"} {
@@ -241,6 +253,7 @@ func (m *message) mentions(user string) bool {
 			return true
 		}
 	}
+
 	said, typed := m.words()
 	return typed && (strings.Contains(said, "<@"+user+">") || at(said, user) >= 0)
 }
@@ -253,6 +266,7 @@ func idOf(raw json.RawMessage) string {
 		UserID str `json:"userId"`
 		Other  str `json:"_id"`
 	}
+
 	object(raw, &s)
 	object(raw, &o)
 	for _, id := range []str{s, o.ID, o.UserID, o.Other} {
@@ -270,6 +284,7 @@ func at(s, user string) int {
 		if i < 0 {
 			return -1
 		}
+
 		from += i
 		next, _ := utf8.DecodeRuneInString(s[from+1+len(user):])
 		if next != '_' && !unicode.IsLetter(next) && !unicode.IsDigit(next) || next > unicode.MaxLatin1 {
@@ -310,6 +325,7 @@ func (p *packet) batches() ([]json.RawMessage, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
+
 	a := acked{Data: list[0]}
 	if bytes.HasPrefix(bytes.TrimSpace(list[0]), []byte("{")) {
 		a.Data = nil
@@ -317,10 +333,12 @@ func (p *packet) batches() ([]json.RawMessage, error) {
 			return nil, fmt.Errorf("Mochat refuses the subscription: %s", text.Label(string(a.Message), 200)) //nolint:staticcheck // a name
 		}
 	}
+
 	var many []json.RawMessage
 	if json.Unmarshal(a.Data, &many) == nil {
 		return many, nil
 	}
+
 	var sessions struct {
 		Sessions  []json.RawMessage `json:"sessions"`
 		SessionID str               `json:"sessionId"`

@@ -48,6 +48,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if f.PostType == "notice" {
 		return rc.joined(ctx, e, &f)
 	}
+
 	list, err := segments(f.Message)
 	if err != nil {
 		b.once(ctx, "the content of a message is not as expected", "err", err)
@@ -79,6 +80,7 @@ func (rc *receiver) written(ctx context.Context, e event, f *frame, list []segme
 		answered = rc.fetch(ctx, m.reply)
 		v.Mentioned = v.Mentioned || answered != nil && string(answered.Sender.UserID) == self
 	}
+
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
@@ -89,21 +91,26 @@ func (rc *receiver) written(ctx context.Context, e event, f *frame, list []segme
 	in.Meta = map[string]string{
 		"message_id": string(f.MessageID), "is_group": strconv.FormatBool(!v.Direct), "nickname": v.Name, "reply_to": m.reply,
 	}
+
 	if in.Answer = m.answers(answered, self); in.Answer != nil {
 		in.Text = m.words()
 		return rc.submit(ctx, in)
 	}
+
 	files := kit.NewFiles(b.deps)
 	for _, s := range m.files {
 		files.Add(ctx, b.received(s))
 	}
+
 	quotes := rc.answers(ctx, answered, files)
 	for _, s := range m.forwards {
 		quotes = append(quotes, rc.forwarded(ctx, s)...)
 	}
+
 	if len(m.along) > 0 {
 		quotes = append(quotes, bus.Quote{About: "sent along", Text: text.Ellipsis(strings.Join(m.along, "\n"), quoteMost)})
 	}
+
 	said := strings.TrimSpace(strings.Join(append([]string{m.words()}, files.Spoken...), "\n"))
 	in.Media = files.Media
 	in.Quoted = append(quotes, files.Quotes()...)
@@ -124,15 +131,18 @@ func (rc *receiver) joined(ctx context.Context, e event, f *frame) error {
 	if !b.deps.Gate.Knows(ctx, v) {
 		return nil
 	}
+
 	var who sender
 	params := map[string]any{"group_id": number(f.GroupID), "user_id": number(f.UserID), "no_cache": true}
 	if err := b.call(ctx, "get_group_member_info", params, &who); err != nil {
 		b.deps.Log.DebugContext(ctx, "the name of a person who joined is not known", "err", err)
 	}
+
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
 	}
+
 	name := text.Speaker(cmp.Or(who.Card, who.Name, string(f.UserID)))
 	in := pass.Inbound(fmt.Sprintf("join.%s.%s.%d", f.GroupID, f.UserID, f.Time), fmt.Sprintf("[group event] new member %s joined group %s", name, f.GroupID))
 	in.Meta = map[string]string{"is_group": "true", "event": "group_increase"} // the text stays untrusted: the platform wrote it
@@ -154,10 +164,12 @@ func (rc *receiver) answers(ctx context.Context, f *frame, files *kit.Files) []b
 	if f == nil {
 		return nil
 	}
+
 	m := parts{}
 	if list, err := segments(f.Message); err == nil {
 		m.read(list)
 	}
+
 	for _, s := range m.files {
 		r := rc.bot.received(s)
 		if r.Kind == kit.VoiceFile {
@@ -165,6 +177,7 @@ func (rc *receiver) answers(ctx context.Context, f *frame, files *kit.Files) []b
 		}
 		files.Add(ctx, r)
 	}
+
 	said := strings.TrimSpace(m.words() + "\n" + strings.Join(m.along, "\n"))
 	if said == "" {
 		said = "a message without words"
@@ -184,18 +197,21 @@ func (rc *receiver) forwarded(ctx context.Context, s segment) []bus.Quote {
 		rc.bot.deps.Log.WarnContext(ctx, "forwarded messages cannot be read", "err", err)
 		return []bus.Quote{{About: "forwarded", Text: "[forwarded messages: cannot be read]"}}
 	}
+
 	var lines []string
 	for _, f := range got.Messages[:min(len(got.Messages), forwardMost)] {
 		raw := f.Message
 		if len(raw) == 0 {
 			raw = f.Content
 		}
+
 		m := parts{}
 		if list, err := segments(raw); err == nil {
 			m.read(list)
 		}
 		lines = append(lines, text.Speaker(f.Sender.Name)+": "+text.Label(m.words()+" "+strings.Join(m.along, " "), lineMost))
 	}
+
 	return []bus.Quote{{About: "forwarded", Text: text.Ellipsis(strings.Join(lines, "\n"), quoteMost)}}
 }
 
@@ -234,6 +250,7 @@ func (m *parts) read(list []segment) {
 			default:
 				m.add("@" + who)
 			}
+
 		case "reply":
 			m.reply = s.get("id")
 		case "face":
@@ -250,6 +267,7 @@ func (m *parts) read(list []segment) {
 			}
 			_ = json.Unmarshal([]byte(s.get("data")), &card) // what is not one has no prompt
 			m.along = append(m.along, cmp.Or(text.Valid(card.Prompt), "[card]"))
+
 		case "markdown":
 			m.along = append(m.along, text.Valid(s.get("content")))
 		default:
@@ -272,20 +290,24 @@ func (m *parts) answers(to *frame, self string) *bus.Answer {
 	if to == nil || string(to.Sender.UserID) != self || len(m.files)+len(m.along)+len(m.forwards) > 0 {
 		return nil
 	}
+
 	list, err := segments(to.Message)
 	if err != nil {
 		return nil
 	}
+
 	var asked parts
 	for _, s := range list {
 		if s.Type == "text" {
 			asked.typed = append(asked.typed, s.get("text"))
 		}
 	}
+
 	q, ok := chat.AskedIn(asked.words())
 	if !ok {
 		return nil
 	}
+
 	word := strings.TrimSuffix(m.words(), " "+q.Code)
 	if _, remark, ok := q.Choose(word); !ok || remark != "" || strings.HasPrefix(word, "/") {
 		return nil
@@ -304,6 +326,7 @@ func (b *bot) received(s segment) kit.Received {
 	if s.Type == "image" {
 		most = min(most, b.o.MaxImageBytes)
 	}
+
 	r.Size, _ = strconv.ParseInt(s.get("file_size"), 10, 64) // 0: not known
 	r.Open = func(ctx context.Context) (io.ReadCloser, error) {
 		if r.Size > most {
@@ -321,10 +344,12 @@ func (b *bot) content(ctx context.Context, s segment, most int64) ([]byte, error
 	if address := s.get("url"); strings.HasPrefix(address, "http") {
 		return b.download(ctx, address, most)
 	}
+
 	name, params := "get_file", map[string]any{"file": s.get("file"), "file_id": cmp.Or(s.get("file_id"), s.get("file"))}
 	if s.Type == "record" {
 		name, params["out_format"] = "get_record", "mp3"
 	}
+
 	var got struct {
 		URL    string `json:"url"`
 		Base64 string `json:"base64"`
@@ -332,6 +357,7 @@ func (b *bot) content(ctx context.Context, s segment, most int64) ([]byte, error
 	if err := b.call(ctx, name, params, &got); err != nil {
 		return nil, err
 	}
+
 	switch {
 	case int64(len(got.Base64))/4*3 > most+3:
 		return nil, media.ErrTooLarge
@@ -340,6 +366,7 @@ func (b *bot) content(ctx context.Context, s segment, most int64) ([]byte, error
 	case strings.HasPrefix(got.URL, "http"):
 		return b.download(ctx, got.URL, most)
 	}
+
 	return nil, errors.New("NapCat gives no address of a file; set enableLocalFile2Url in its settings")
 }
 
@@ -350,6 +377,7 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	if err != nil {
 		return nil, err
 	}
+
 	defer h.CloseIdleConnections()
 	direct := *h
 	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -357,6 +385,7 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	if err != nil {
 		return nil, err
 	}
+
 	defer res.Body.Close() //nolint:errcheck // read only
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {

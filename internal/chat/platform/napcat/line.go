@@ -80,10 +80,12 @@ func (l *line) open(ctx context.Context, c *socket.Conn) error {
 	if me.ID == "" {
 		return errors.New("NapCat does not say which account it has: log in to QQ there")
 	}
+
 	b.me.Store(&me)
 	if err := b.deps.Claim(string(me.ID)); err != nil {
 		return socket.Fatal(err)
 	}
+
 	b.conn.Store(c)
 	b.deps.Ready(b.identity(), nil)
 	return nil
@@ -103,6 +105,7 @@ func (l *line) reason(ctx context.Context, c *socket.Conn, err error) error {
 			return socket.Fatal(l.badToken())
 		}
 	}
+
 	if e, ok := errors.AsType[*refusal](err); ok && (e.Code == codeToken || e.Code == codeNoAuth) {
 		return socket.Fatal(l.badToken())
 	}
@@ -143,6 +146,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 		b.once(ctx, "it is not JSON as expected", "err", err)
 		return nil
 	}
+
 	switch f.PostType {
 	case "": // an answer whose caller has gone
 		if f.RetCode == codeToken {
@@ -153,12 +157,14 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 			late := 2*time.Duration(min(f.Interval, 3600_000))*time.Millisecond + b.slack
 			c.Heartbeat(ctx, late, late, func(context.Context) error { return errBeats }) // until the next one
 		}
+
 	case "message":
 		if f.UserID == "" || f.MessageID == "" || f.Type != "private" && (f.Type != "group" || f.GroupID == "") {
 			b.once(ctx, "a message without a sender or a chat")
 			return nil
 		}
 		return l.accept(ctx, &f, raw.Data, string(f.MessageID))
+
 	case "notice":
 		if f.Notice == "group_increase" && b.o.WelcomeNewMembers && f.UserID != "" && f.GroupID != "" {
 			return l.accept(ctx, &f, raw.Data, fmt.Sprintf("join.%s.%s.%d", f.GroupID, f.UserID, f.Time))
@@ -167,6 +173,7 @@ func (l *line) receive(ctx context.Context, c *socket.Conn, raw socket.Frame) er
 	default:
 		b.once(ctx, "unknown event", "post_type", f.PostType)
 	}
+
 	return nil
 }
 
@@ -177,6 +184,7 @@ func (l *line) accept(ctx context.Context, f *frame, raw []byte, key string) err
 	if string(f.UserID) == me {
 		return nil
 	}
+
 	e := event{Account: me, At: b.deps.Now().UnixMilli(), Raw: raw}
 	err := l.in.Hold(ctx, f.chat(), key, e)
 	if err != nil && !errors.Is(err, chat.ErrStopping) {
@@ -205,6 +213,7 @@ func action(ctx context.Context, c *socket.Conn, name string, params map[string]
 	if err != nil {
 		return err
 	}
+
 	limited, cancel := context.WithTimeout(ctx, actionTime)
 	defer cancel()
 	raw, err := c.Call(limited, echo, socket.Frame{Data: data})
@@ -214,10 +223,12 @@ func action(ctx context.Context, c *socket.Conn, name string, params map[string]
 		}
 		return err
 	}
+
 	var f frame
 	if err := json.Unmarshal(raw.Data, &f); err != nil {
 		return fmt.Errorf("the answer to %s is not as expected: %w", name, err)
 	}
+
 	if f.RetCode != 0 && f.Status != "async" || f.Status == "failed" {
 		var why string
 		_ = json.Unmarshal(f.Message, &why) // wording says it as well
@@ -226,6 +237,7 @@ func action(ctx context.Context, c *socket.Conn, name string, params map[string]
 		}
 		return &refusal{Action: name, Code: f.RetCode, Text: why}
 	}
+
 	if into == nil || len(f.Data) == 0 || f.Status == "async" {
 		return nil
 	}

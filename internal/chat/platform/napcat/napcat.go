@@ -74,6 +74,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.http.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -110,6 +113,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err != nil {
 		return err
 	}
+
 	defer in.Wait()
 	defer cancel()
 	return (&line{bot: b, in: in}).run(ctx)
@@ -135,6 +139,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	b.deps.Ready = func(string, error) {}
 	b.deps.Claim = func(string) error { return errReached }
 	defer b.http.CloseIdleConnections()

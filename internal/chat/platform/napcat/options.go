@@ -47,9 +47,11 @@ func (p *policy) UnmarshalJSON(data []byte) error {
 		*p = policy(word)
 		return nil
 	}
+
 	if n, err := strconv.ParseFloat(word, 64); err != nil || !(n >= 0 && n <= 1) {
 		return fmt.Errorf("%s must be mention, open or a number from 0 to 1", data)
 	}
+
 	*p = policy(word)
 	return nil
 }
@@ -72,6 +74,7 @@ func decode(section json.RawMessage) (*options, error) {
 			section, _ = json.Marshal(all) // it was read
 		}
 	}
+
 	return chat.Read(section, o)
 }
 
@@ -105,6 +108,7 @@ func (o *options) forUs(group, message string) bool {
 	if !ok {
 		p = o.policy
 	}
+
 	switch access.Policy(p) {
 	case "", access.Mention:
 		return false
@@ -113,6 +117,7 @@ func (o *options) forUs(group, message string) bool {
 	case access.Allowlist:
 		return slices.Contains(o.GroupAllowFrom, group) || slices.Contains(o.GroupAllowFrom, groupPrefix+group)
 	}
+
 	limit, _ := strconv.ParseFloat(string(p), 64) // it was checked
 	sum := sha256.Sum256([]byte(group + "/" + message))
 	return float64(binary.BigEndian.Uint64(sum[:])>>11)/(1<<53) < limit

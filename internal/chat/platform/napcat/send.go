@@ -26,6 +26,7 @@ func target(to bus.Route) (map[string]any, error) {
 	case kind == "private":
 		return map[string]any{"message_type": kind, "user_id": n}, nil
 	}
+
 	return nil, chat.Permanent(fmt.Errorf("%q is not a chat: group:NUMBER or private:NUMBER is needed", text.Label(to.ChatID, nameShown)))
 }
 
@@ -35,6 +36,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	var list []segment
 	for _, m := range out.Media {
 		s, err := b.attach(ctx, to, m)
@@ -45,15 +47,19 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 			list = append(list, *s)
 		}
 	}
+
 	if s := render(out); s != "" {
 		list = append(list, segment{"text", map[string]any{"text": s}})
 	}
+
 	if len(list) == 0 {
 		return "", nil
 	}
+
 	if out.ReplyTo != "" && isGroup(out.Route) && list[0].Type == "text" {
 		list = append([]segment{{"reply", map[string]any{"id": out.ReplyTo}}}, list...)
 	}
+
 	to["message"] = list
 	var made struct {
 		ID id `json:"message_id"`
@@ -61,6 +67,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err := b.call(ctx, "send_msg", to, &made); err != nil {
 		return "", classify(err)
 	}
+
 	if made.ID != "" {
 		b.sent.Put(string(made.ID), true)
 	}
@@ -75,16 +82,19 @@ func (b *bot) attach(ctx context.Context, to map[string]any, m bus.Media) (*segm
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	data, err := io.ReadAll(f)
 	if err != nil {
 		return nil, fmt.Errorf("read the file to send: %w", err)
 	}
+
 	content := "base64://" + base64.StdEncoding.EncodeToString(data)
 	kinds := map[kit.FileKind]string{kit.ImageFile: "image", kit.VideoFile: "video", kit.AudioFile: "record", kit.VoiceFile: "record"}
 	if kind := kinds[f.Kind]; kind != "" {
 		return &segment{kind, map[string]any{"file": content, "name": f.Name}}, nil
 	}
+
 	params := map[string]any{"file": content, "name": f.Name}
 	name := "upload_private_file"
 	if group, ok := to["group_id"]; ok {
@@ -110,6 +120,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	if err != nil {
 		return err
 	}
+
 	switch {
 	case isGroup(route) && phase != chat.Working:
 		if b.o.ReactEmoji == "" || route.MessageID == "" {
@@ -120,5 +131,6 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	case !isGroup(route) && phase == chat.Working:
 		return b.call(ctx, "set_input_status", map[string]any{"user_id": to["user_id"], "event_type": 1}, nil)
 	}
+
 	return nil
 }

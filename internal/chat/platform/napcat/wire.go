@@ -106,6 +106,7 @@ func segments(raw json.RawMessage) ([]segment, error) {
 		err := dec.Decode(&list)
 		return list, err
 	}
+
 	var s string
 	if err := dec.Decode(&s); err != nil {
 		return nil, err
@@ -128,11 +129,13 @@ func parseCQ(s string) []segment {
 			say(s)
 			return out
 		}
+
 		code, after, closed := strings.Cut(rest, "]")
 		if !closed {
 			say(s)
 			return out
 		}
+
 		say(before)
 		kind, params, _ := strings.Cut(code, ",")
 		seg := segment{Type: kind, Data: map[string]any{}}
@@ -141,6 +144,7 @@ func parseCQ(s string) []segment {
 				seg.Data[k] = unescape.Replace(v)
 			}
 		}
+
 		out, s = append(out, seg), after
 	}
 }

@@ -58,6 +58,7 @@ func newClient(o *options, h *http.Client, now func() time.Time) *client {
 		Judge:  judge,
 		Heard:  func(h http.Header) { c.clock.Adjust(h, now()) },
 	}
+
 	auth := c.rest
 	auth.Base = o.TokenBaseURL
 	c.tokens = kit.NewTokens(now, tokenMargin, func(ctx context.Context) (string, time.Duration, error) {
@@ -129,6 +130,7 @@ func fetchToken(ctx context.Context, auth *kit.REST, o *options) (string, time.D
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
+
 	const path = "/app/getAppAccessToken"
 	body := kit.JSON(map[string]string{"appId": o.AppID, "clientSecret": o.Secret.Reveal()})
 	if err := auth.Do(ctx, kit.Call{Method: http.MethodPost, Path: path, Body: body}, &a); err != nil {
@@ -168,11 +170,13 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	if a.OK() && a.Status != http.StatusAccepted {
 		return a.Body, nil
 	}
+
 	var said struct {
 		Code    int    `json:"code"`
 		ErrCode int    `json:"err_code"`
 		Message string `json:"message"`
 	}
+
 	err := json.Unmarshal(a.Body, &said)
 	if said.Code == codeAudit || err == nil && said.Code == 0 && a.Status == http.StatusAccepted {
 		return nothing, nil // it arrived, and QQ looks at it

@@ -50,6 +50,7 @@ func (b *bot) received(a attachment) kit.Received {
 	if strings.HasPrefix(address, "//") {
 		address = "https:" + address
 	}
+
 	origin := kit.Origin{Client: b.calls.rest.Client, Bases: []string{b.o.APIBaseURL}, Ours: atQQ}
 	open := func(ctx context.Context) (io.ReadCloser, error) { return origin.Open(ctx, b.deps, address) }
 	return kit.Received{
@@ -98,11 +99,13 @@ func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, err
 	if err != nil {
 		return outgoing{}, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	data, err := io.ReadAll(f)
 	if err != nil {
 		return outgoing{}, err
 	}
+
 	what := fileType(f, data)
 	if !to.kind.modern() {
 		if what != filePicture {
@@ -115,6 +118,7 @@ func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, err
 	if what == fileOther {
 		body["file_name"] = f.Name // with it, pictures would be shown as files
 	}
+
 	var a struct {
 		Info string `json:"file_info"`
 	}
@@ -125,6 +129,7 @@ func (b *bot) upload(ctx context.Context, to target, m bus.Media) (outgoing, err
 	if a.Info == "" {
 		return outgoing{}, errors.New("QQ named no file")
 	}
+
 	kind := typeMedia
 	return outgoing{Type: &kind, Media: &mediaBody{a.Info}, Content: " "}, nil
 }

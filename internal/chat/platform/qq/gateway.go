@@ -95,6 +95,7 @@ func (g *gateway) dial(ctx context.Context) (socket.Target, error) {
 		}
 		return socket.Target{}, err
 	}
+
 	if info.Limit.Remaining < 1 && info.Limit.After > 0 && g.session == "" {
 		return socket.Target{}, socket.After(time.Duration(info.Limit.After)*time.Millisecond, errors.New("the bot logged in too often today; QQ allows the next login later"))
 	}
@@ -110,6 +111,7 @@ func (g *gateway) open(ctx context.Context, c *socket.Conn) error {
 	if err != nil {
 		return err
 	}
+
 	var f frame
 	var hello struct {
 		Every int64 `json:"heartbeat_interval"` // milliseconds
@@ -117,10 +119,12 @@ func (g *gateway) open(ctx context.Context, c *socket.Conn) error {
 	if json.Unmarshal(raw.Data, &f) != nil || f.Op != opHello || json.Unmarshal(f.Data, &hello) != nil || hello.Every < 1 {
 		return errors.New("the gateway did not say hello")
 	}
+
 	token, err := g.bot.calls.tokens.Get(ctx, "")
 	if err != nil {
 		return err
 	}
+
 	every := time.Duration(hello.Every) * time.Millisecond
 	c.Heartbeat(ctx, rand.N(every), every, func(ctx context.Context) error { return g.beat(ctx, c) }) //nolint:gosec // only spreads load
 
@@ -128,6 +132,7 @@ func (g *gateway) open(ctx context.Context, c *socket.Conn) error {
 	if g.session != "" {
 		return g.send(ctx, c, opResume, map[string]any{"token": token, "session_id": g.session, "seq": g.seq.Load()})
 	}
+
 	g.seq.Store(0)
 	return g.send(ctx, c, opIdentify, map[string]any{
 		"token": token, "intents": g.intents, "shard": []int{0, 1}, "properties": map[string]string{},
@@ -167,6 +172,7 @@ func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame)
 		g.rc.once.Warn(ctx, "frame", "a frame of the gateway cannot be read", "err", err)
 		return nil
 	}
+
 	switch f.Op {
 	case opHeartbeat:
 		return g.heartbeat(ctx, c)
@@ -185,6 +191,7 @@ func (g *gateway) receive(ctx context.Context, c *socket.Conn, raw socket.Frame)
 			g.seq.Store(f.Seq)
 		}
 	}
+
 	return nil
 }
 
@@ -198,6 +205,7 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 			return nil
 		}
 		g.bot.deps.Ready(g.bot.identity(), nil)
+
 	case "C2C_MESSAGE_CREATE", "GROUP_AT_MESSAGE_CREATE", "GROUP_MESSAGE_CREATE", "DIRECT_MESSAGE_CREATE", "AT_MESSAGE_CREATE":
 		var m message
 		if err := json.Unmarshal(f.Data, &m); err != nil {
@@ -205,6 +213,7 @@ func (g *gateway) dispatch(ctx context.Context, f frame) error {
 			return nil
 		}
 		return g.rc.receive(ctx, event{Kind: f.Kind, Message: &m})
+
 	case "INTERACTION_CREATE":
 		var t tap
 		if err := json.Unmarshal(f.Data, &t); err != nil {
@@ -225,6 +234,7 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 	if err := json.Unmarshal(f.Data, &v); err != nil || v.Session == "" {
 		return errors.New("the gateway began a session without saying which")
 	}
+
 	g.session = v.Session
 	g.seq.Store(f.Seq)
 	g.bot.me.Store(&v.User)
@@ -267,6 +277,7 @@ func (g *gateway) lost(err error) error {
 		case e.Code == closeTooFast, e.Code == closeTimeout: // it can be resumed
 		}
 	}
+
 	if !errors.Is(err, errReconnect) {
 		g.bot.deps.Ready(g.bot.identity(), err)
 	}

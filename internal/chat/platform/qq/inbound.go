@@ -52,11 +52,13 @@ func (rc *receiver) receive(ctx context.Context, e event) error {
 	if !ok {
 		return nil
 	}
+
 	key := v.Route.MessageID
 	if e.Tap != nil {
 		key = "tap." + e.Tap.ID
 		rc.confirm(ctx, e.Tap.ID)
 	}
+
 	if err := rc.in.Hold(ctx, v.Route.ChatID, key, e); err != nil {
 		if ctx.Err() == nil && !errors.Is(err, chat.ErrStopping) {
 			rc.once.Warn(ctx, "hold", "a message cannot be held; QQ is asked for it again", "err", err)
@@ -82,29 +84,34 @@ func (rc *receiver) visitor(e event) (v access.Visitor, ok bool) {
 	v.Route.MessageID = m.ID
 	v.At = rc.bot.calls.clock.Here(m.Timestamp.time())
 	v.Name = name(m.Author)
+
 	switch e.Kind {
 	case "C2C_MESSAGE_CREATE":
 		v.IDs, v.Direct = m.Author.ids(), true
 		if len(v.IDs) > 0 {
 			v.Route.ChatID = v.IDs[0]
 		}
+
 	case "GROUP_AT_MESSAGE_CREATE", "GROUP_MESSAGE_CREATE":
 		v.IDs = m.Author.ids(m.Author.MemberOpenID)
 		if v.Route.ChatID = m.GroupOpenID; v.Route.ChatID == "" {
 			v.Route.ChatID = m.GroupID
 		}
 		v.Mentioned = e.Kind == "GROUP_AT_MESSAGE_CREATE" || slices.ContainsFunc(m.Mentions, func(who mention) bool { return who.IsYou })
+
 	case "DIRECT_MESSAGE_CREATE":
 		v.IDs, v.Direct = m.Author.ids(), true
 		if m.GuildID != "" {
 			v.Route.ChatID = guildDirectPrefix + m.GuildID
 		}
+
 	case "AT_MESSAGE_CREATE":
 		v.IDs, v.Mentioned = m.Author.ids(), true
 		if m.ChannelID != "" {
 			v.Route.ChatID = guildPrefix + m.ChannelID
 		}
 	}
+
 	if !v.Direct {
 		v.Text = rc.words(m)
 	}
@@ -121,6 +128,7 @@ func tapper(v access.Visitor, t *tap) (access.Visitor, bool) {
 		v.IDs = user{UserOpenID: t.UserOpenID}.ids()
 		v.Direct = true
 	}
+
 	if len(v.IDs) > 0 {
 		v.Name = v.IDs[0]
 	}
@@ -156,11 +164,13 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if !ok {
 		return nil
 	}
+
 	k := kindOf(e)
 	rc.bot.book.record(v.Route.ChatID, k, v.Route.MessageID, v.At)
 	if e.Tap != nil {
 		v.Route.MessageID = rc.bot.book.last(v.Route.ChatID)
 	}
+
 	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
@@ -174,6 +184,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if known := rc.bot.deps.Known; known != nil && known(in.ID) {
 		return nil // QQ repeats itself
 	}
+
 	in.Meta = meta(m.ID, k, v.At)
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, m, v)
 	in.Untrusted = false // it has only what was typed
@@ -214,9 +225,11 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 		quotes = append(quotes, bus.Quote{About: "what this answers", Text: "[answers " + to + ": " + text.Ellipsis(q.Text, quoteMost) + "]"})
 		files.Media = append(files.Media, q.Media...)
 	}
+
 	if s := rc.words(m); s != "" {
 		lines = append(lines, s)
 	}
+
 	for _, a := range m.Attachments {
 		if words := strings.TrimSpace(a.Spoken); words != "" && a.kind() == kit.VoiceFile {
 			files.Spoken = append(files.Spoken, "[transcription: "+words+"]") // QQ did it
@@ -224,11 +237,13 @@ func (rc *receiver) compose(ctx context.Context, m *message, v access.Visitor) (
 		}
 		files.Add(ctx, rc.bot.received(a))
 	}
+
 	lines = append(lines, files.Spoken...)
 	quotes = append(quotes, files.Quotes()...)
 	if len(lines)+len(quotes) == 0 { // only our name: the person waits for an answer
 		lines = append(lines, "[empty message]")
 	}
+
 	s := strings.Join(lines, "\n")
 	if !v.Direct && !strings.HasPrefix(s, "/") {
 		s = strings.TrimSpace(v.Name + ": " + s)
@@ -252,10 +267,12 @@ func (rc *receiver) replied(m *message, route bus.Route) *bus.Answer {
 	if !ok || asked.SenderID != "" || len(m.Attachments) > 0 {
 		return nil
 	}
+
 	q, ok := chat.AskedIn(asked.Text)
 	if !ok {
 		return nil
 	}
+
 	q.ID = q.Code
 	word := strings.TrimSuffix(rc.words(m), " "+q.Code)
 	if _, remark, ok := q.Choose(word); !ok || remark != "" || strings.HasPrefix(word, "/") {
@@ -273,6 +290,7 @@ func (rc *receiver) tapped(ctx context.Context, pass access.Pass, t *tap, k kind
 		rc.bot.deps.Log.WarnContext(ctx, "a button that is not ours is ignored")
 		return nil
 	}
+
 	in := pass.Inbound("tap."+t.ID, label)
 	in.Untrusted = false // the program wrote it
 	in.Answer = &bus.Answer{QuestionID: id, Option: label}

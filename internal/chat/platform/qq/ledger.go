@@ -88,9 +88,11 @@ func (l *ledger) load() error {
 	if err := l.state.Load(&l.v); err != nil {
 		return err
 	}
+
 	if l.v.App != l.app {
 		l.v = record{App: l.app}
 	}
+
 	l.opened = true
 	return nil
 }
@@ -108,9 +110,11 @@ func hash(key string) string {
 func (l *ledger) record(chatID string, k kind, id string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if at.IsZero() || at.After(l.now()) {
 		at = l.now()
 	}
+
 	l.recordGroup(chatID, k)
 	if id != "" && l.find(id) == nil {
 		l.v.Messages = append(l.v.Messages, &heard{ID: id, Chat: chatID, Kind: k, At: at.UnixMilli()})
@@ -165,6 +169,7 @@ func (l *ledger) kind(chatID string) kind {
 	case strings.HasPrefix(chatID, guildDirectPrefix):
 		return guildDirect
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.load() == nil && slices.Contains(l.v.Groups, chatID) {
@@ -192,14 +197,17 @@ func (l *ledger) last(chatID string) string {
 func (l *ledger) reserve(chatID, message, key string, most int) (reply, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if err := l.load(); err != nil {
 		return reply{}, err
 	}
+
 	var best *heard
 	for _, h := range slices.Backward(l.v.Messages) {
 		if h.Chat != chatID {
 			continue
 		}
+
 		i := slices.IndexFunc(h.Slots, func(s slot) bool { return s.Key == key })
 		switch {
 		case i >= 0 && h.Slots[i].Sent:
@@ -210,9 +218,11 @@ func (l *ledger) reserve(chatID, message, key string, most int) (reply, error) {
 			best = h
 		}
 	}
+
 	if best == nil {
 		return reply{key: key}, errNoReply
 	}
+
 	best.Slots = append(best.Slots, slot{Key: key})
 	if err := l.save(); err != nil {
 		best.Slots = best.Slots[:len(best.Slots)-1]

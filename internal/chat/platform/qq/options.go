@@ -67,6 +67,7 @@ func (o *options) Check() error {
 	if o.Sandbox && o.APIBaseURL == apiBase {
 		o.APIBaseURL = sandboxBase
 	}
+
 	switch {
 	case o.AppID == "":
 		return errors.New("appId is missing: copy it from the development settings of the bot on https://q.qq.com")
@@ -81,6 +82,7 @@ func (o *options) Check() error {
 	case !web(o.TokenBaseURL):
 		return errors.New("tokenBaseUrl: not an http address")
 	}
+
 	return nil
 }
 

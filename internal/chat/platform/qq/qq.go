@@ -61,6 +61,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
@@ -103,7 +104,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.calls.rest.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.o.AppID); err != nil {
 		return err
@@ -117,6 +120,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err != nil {
 		return err
 	}
+
 	rc.in = in
 	defer rc.side.Wait()
 	defer in.Wait()
@@ -147,15 +151,18 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	b, ok := ch.(*bot)
 	if !ok {
 		return chat.Report{}, errors.New("not a QQ channel")
 	}
+
 	defer b.calls.rest.Client.CloseIdleConnections()
 	var me user
 	if err := b.calls.do(ctx, http.MethodGet, "/users/@me", nil, &me); err != nil {
 		return chat.Report{}, b.explained(err)
 	}
+
 	gate, err := b.calls.gateway(ctx)
 	if err != nil {
 		return chat.Report{}, b.explained(err)

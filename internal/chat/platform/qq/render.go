@@ -25,6 +25,7 @@ func (b *bot) versions(out bus.Outbound, k kind) []version {
 	if strings.TrimSpace(plain) == "" || utf8.RuneCountInString(plain) > hardText { // tables grow
 		plain = out.Text
 	}
+
 	plain = harmless(plain)
 
 	// QQ would fetch pictures, and what is in such an address would leave without a
@@ -33,6 +34,7 @@ func (b *bot) versions(out bus.Outbound, k kind) []version {
 	if b.o.MsgFormat == formatMarkdown && k.modern() && !out.Plain && !tree.Has(markdown.Image) {
 		list = append(list, version{text: harmless(out.Text), markdown: true})
 	}
+
 	list = append(list, version{text: plain})
 	if veiled := addresses(plain, veil); veiled != plain {
 		list = append(list, version{text: veiled, urls: true}, version{text: addresses(plain, func(string) string { return "[link]" }), urls: true})
@@ -62,12 +64,14 @@ func addresses(s string, with func(address string) string) string {
 			b.WriteString(s)
 			return b.String()
 		}
+
 		end := strings.IndexFunc(s[i:], func(r rune) bool {
 			return r <= ' ' || r > '~' || strings.ContainsRune(`<>"')]`, r)
 		})
 		if end < 0 {
 			end = len(s) - i
 		}
+
 		b.WriteString(s[:i] + with(s[i:i+end]))
 		s = s[i+end:]
 	}

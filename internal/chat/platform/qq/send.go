@@ -45,6 +45,7 @@ func (b *bot) target(out bus.Outbound) (target, error) {
 	if k := kind(out.Meta[metaKind]); t.kind == direct && k == group {
 		t.kind = group
 	}
+
 	t.id = strings.TrimPrefix(strings.TrimPrefix(chatID, guildPrefix), guildDirectPrefix)
 	if t.id == "" || strings.ContainsAny(t.id, "/?# \n") {
 		return t, chat.Permanent(fmt.Errorf("%q is not a chat of QQ: use the openid of a person or a group", chatID))
@@ -64,6 +65,7 @@ func (t target) path(what string) string {
 		return "/dms/" + id + "/" + what
 	case direct:
 	}
+
 	return "/v2/users/" + id + "/" + what
 }
 
@@ -86,6 +88,7 @@ func (b *bot) reply(ctx context.Context, to target, out bus.Outbound, key string
 	if quiet(out.Kind) {
 		most = progressMost
 	}
+
 	answers := out.ReplyTo
 	if answers == "" {
 		answers = out.Route.MessageID
@@ -104,6 +107,7 @@ func (b *bot) reply(ctx context.Context, to target, out bus.Outbound, key string
 		case err != nil && !errors.Is(err, errNoReply):
 			return "", err
 		}
+
 		if list == nil && body.Media == nil && body.picture == nil { // only now: it costs an upload
 			if body, list, err = b.content(ctx, to, out); err != nil {
 				return "", err
@@ -112,10 +116,12 @@ func (b *bot) reply(ctx context.Context, to target, out bus.Outbound, key string
 				return "", nil
 			}
 		}
+
 		m := body
 		if len(list) > 0 {
 			m = list[0].body(to, out)
 		}
+
 		id, err := b.post(ctx, to, m, r)
 		switch c := code(err); {
 		case err == nil, c == codeDuplicate && r.again && !refused:
@@ -135,8 +141,10 @@ func (b *bot) reply(ctx context.Context, to target, out bus.Outbound, key string
 		case r.message == "" && (business(err) || c == codeTooMany):
 			return "", chat.Permanent(fmt.Errorf("QQ does not let bots write first: a person must write in this chat, and the bot can answer for an hour in a direct chat and five minutes in a group (%w)", err))
 		}
+
 		return "", classify(err)
 	}
+
 	return "", errors.New("QQ refuses every way to say it")
 }
 
@@ -147,13 +155,16 @@ func (b *bot) another(list *[]version, c int, out bus.Outbound) bool {
 		*list = []version{{text: lost(fileName(out.Media[0]), phrase.In(out.Language, "send failed"))}}
 		return true
 	}
+
 	rest := (*list)[1:]
 	for len(rest) > 0 && rest[0].urls && c != codeURL && c != codeURLModern {
 		rest = rest[1:]
 	}
+
 	if len(rest) == 0 {
 		return false
 	}
+
 	*list = rest
 	return true
 }
@@ -167,6 +178,7 @@ func (b *bot) content(ctx context.Context, to target, out bus.Outbound) (outgoin
 		}
 		return outgoing{}, b.versions(out, to.kind), nil
 	}
+
 	m, err := b.upload(ctx, to, out.Media[0])
 	if chat.IsPermanent(err) {
 		b.deps.Log.WarnContext(ctx, "cannot send a file", "err", err)
@@ -201,6 +213,7 @@ func (b *bot) halve(ctx context.Context, to target, out bus.Outbound, key string
 	if len(parts) < 2 {
 		return "", chat.Permanent(err)
 	}
+
 	id := ""
 	for i, part := range parts {
 		out.Text = part
@@ -237,16 +250,19 @@ func keyboard(out bus.Outbound) map[string]any {
 	if q == nil || len(q.Options) == 0 || len(q.Options) > buttonsMost {
 		return nil
 	}
+
 	var rows []map[string]any
 	var row []map[string]any
 	for i, label := range q.Options {
 		if len([]rune(label)) > labelMost || strings.TrimSpace(label) == "" {
 			return nil // the text lists them
 		}
+
 		action := map[string]any{"type": 2, "permission": map[string]any{"type": 2}, "data": label, "unsupport_tips": label}
 		if out.Kind == bus.Ask {
 			action["type"], action["data"] = 1, askMark+q.ID+askMark+label
 		}
+
 		row = append(row, map[string]any{
 			"id": strconv.Itoa(i), "render_data": map[string]any{"label": label, "visited_label": label, "style": 1}, "action": action,
 		})
@@ -255,6 +271,7 @@ func keyboard(out bus.Outbound) map[string]any {
 			row = nil
 		}
 	}
+
 	return map[string]any{"content": map[string]any{"rows": rows}}
 }
 
@@ -271,6 +288,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 			Plain:   true,
 			Key:     "ack:" + route.MessageID,
 		}
+
 		_, err := b.Send(ctx, out)
 		return err
 	case phase == chat.Working && k == direct:
@@ -278,11 +296,13 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 		if message == "" {
 			return nil
 		}
+
 		what := typeTyping
 		m := outgoing{Type: &what, Typing: map[string]any{"input_type": 1, "input_second": typingFor}}
 		// A number that no reply has: this is not one.
 		_, err := b.post(ctx, target{kind: k, id: route.ChatID}, m, reply{message: message, number: 1000 + rand.IntN(1<<20)}) //nolint:gosec // only differs
 		return classify(err)
 	}
+
 	return nil
 }

@@ -131,6 +131,7 @@ func (s *stamp) UnmarshalJSON(data []byte) error {
 			*s *= 1000
 		}
 	}
+
 	return nil
 }
 
@@ -160,12 +161,14 @@ func (m outgoing) encode() kit.Body {
 	if m.picture == nil {
 		return kit.JSON(m)
 	}
+
 	form := kit.NewForm()
 	for _, f := range [][2]string{{"content", m.Content}, {"msg_id", m.MsgID}} {
 		if f[1] != "" {
 			form.Field(f[0], f[1])
 		}
 	}
+
 	form.File("file_image", "image", bytes.NewReader(m.picture), int64(len(m.picture)))
 	return form.Body()
 }

@@ -63,10 +63,12 @@ func (rc *receiver) handle(ctx context.Context, ev event) error {
 	if v.Direct && !rc.bot.o.DM.Enabled {
 		return nil
 	}
+
 	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
 	}
+
 	if v.Direct {
 		if err := rc.bot.facts.meet(l.ids, v.Route.ChatID); err != nil {
 			return err
@@ -80,6 +82,7 @@ func (rc *receiver) handle(ctx context.Context, ev event) error {
 	if in.Answer = rc.replied(l); in.Answer != nil {
 		return rc.submit(ctx, in)
 	}
+
 	command := strings.HasPrefix(in.Text, "/")
 	vanishes := m.ExpiresInSeconds > 0 && !rc.bot.o.KeepDisappearing && !command
 	if vanishes {
@@ -106,17 +109,20 @@ func (rc *receiver) visitor(l *letter) access.Visitor {
 	if l.Timestamp > 0 {
 		v.At = time.UnixMilli(l.Timestamp)
 	}
+
 	if v.Direct {
 		v.Route.ChatID = author
 		v.Owner = len(b.o.Owners) == 0 && b.dm.has(l.ids)
 		return v
 	}
+
 	v.Route.ChatID = l.group()
 	v.Mentioned = mentioned || strings.HasPrefix(words, "/") || l.Quote != nil && b.facts.us(l.Quote.authors()...)
 	said := []string{words}
 	for _, a := range l.Attachments {
 		said = append(said, "["+string(a.kind())+"]")
 	}
+
 	v.Name, v.Text = rc.who(l), strings.Join(said, " ")
 	return v
 }
@@ -151,23 +157,28 @@ func (rc *receiver) withoutUs(m *dataMessage) (words string, mentioned bool) {
 	words = m.Message
 	list := slices.Clone(m.Mentions)
 	sort.Slice(list, func(i, j int) bool { return list[i].Start > list[j].Start }) // from the end
+
 	for _, n := range list {
 		from, to, ok := span(words, n.Start, n.Length)
 		if !ok {
 			continue
 		}
+
 		name := "@" + text.Speaker(n.Name)
 		if ids := n.ids(); rc.bot.facts.us(ids...) || len(ids) == 0 && strings.TrimSpace(words[:from]) == "" {
 			name, mentioned = "", true // some clients leave out whom they mean at the beginning
 		} else if n.Name == "" && len(ids) > 0 {
 			name = "@" + text.Speaker(ids[0])
 		}
+
 		words = words[:from] + name + words[to:]
 	}
+
 	words = strings.TrimSpace(words)
 	if rest, ok := leadingMark(words); ok && len(m.Mentions) == 0 {
 		words, mentioned = rest, true
 	}
+
 	number := rc.bot.o.PhoneNumber
 	return text.Valid(words), mentioned || strings.Contains(words, strings.TrimPrefix(number, "+"))
 }
@@ -187,6 +198,7 @@ func span(s string, start, length int) (from, to int, ok bool) {
 	if start < 0 || length <= 0 {
 		return 0, 0, false
 	}
+
 	from, to = -1, -1
 	n := 0
 	for i, r := range s {
@@ -198,6 +210,7 @@ func span(s string, start, length int) (from, to int, ok bool) {
 		}
 		n += utf16.RuneLen(r)
 	}
+
 	if n == start+length {
 		to = len(s)
 	}
@@ -214,20 +227,24 @@ func (rc *receiver) compose(ctx context.Context, l *letter, v access.Visitor) (s
 			Open: func(ctx context.Context) (io.ReadCloser, error) { return rc.bot.open(ctx, a, l) },
 		})
 	}
+
 	quotes := rc.answered(l.Quote)
 	if notes := l.notes(); len(notes) > 0 {
 		quotes = append(quotes, bus.Quote{About: "sent along", Text: text.Valid(strings.Join(notes, "\n"))})
 	}
+
 	quotes = append(quotes, files.Quotes()...)
 
 	var lines []string
 	if !text.Blank(l.words) {
 		lines = append(lines, l.words)
 	}
+
 	lines = append(lines, files.Spoken...)
 	if len(lines)+len(quotes) == 0 { // only our name: a person waits for an answer
 		lines = []string{"[empty message]"}
 	}
+
 	words := strings.Join(lines, "\n")
 	if !v.Direct && !strings.HasPrefix(words, "/") {
 		words = strings.TrimSpace(rc.speaker(l, words))
@@ -241,6 +258,7 @@ func (rc *receiver) answered(q *quote) []bus.Quote {
 	if q == nil {
 		return nil
 	}
+
 	to := "a message"
 	switch authors := q.authors(); {
 	case rc.bot.facts.us(authors...):
@@ -248,6 +266,7 @@ func (rc *receiver) answered(q *quote) []bus.Quote {
 	case len(authors) > 0:
 		to = text.Speaker(authors[0])
 	}
+
 	said := []string{strings.TrimSpace(text.Ellipsis(text.Valid(q.Text), quoteMost))}
 	for _, a := range q.Attachments {
 		said = append(said, "["+string(a.kind())+"]")
@@ -261,10 +280,12 @@ func (rc *receiver) replied(l *letter) *bus.Answer {
 	if l.Quote == nil || l.edited || !rc.bot.facts.us(l.Quote.authors()...) || len(l.Attachments) > 0 || len(l.notes()) > 0 {
 		return nil
 	}
+
 	q, ok := chat.AskedIn(l.Quote.Text)
 	if !ok {
 		return nil
 	}
+
 	word := strings.TrimSuffix(l.words, " "+q.Code)
 	if _, remark, ok := q.Choose(word); !ok || remark != "" || strings.HasPrefix(word, "/") {
 		return nil
@@ -286,6 +307,7 @@ func (a attachment) kind() kit.FileKind {
 		}
 		return kit.AudioFile
 	}
+
 	return kit.OtherFile
 }
 
@@ -301,12 +323,14 @@ func (b *bot) open(ctx context.Context, a attachment, l *letter) (io.ReadCloser,
 	if f := b.stored(a.ID); f != nil {
 		return f, nil
 	}
+
 	params := map[string]any{"id": a.ID}
 	if g := l.group(); g != "" {
 		params["groupId"] = g
 	} else {
 		params["recipient"] = l.ids[0]
 	}
+
 	var got struct {
 		Data string `json:"data"`
 	}
@@ -322,14 +346,17 @@ func (b *bot) stored(id string) io.ReadCloser {
 	if b.dir == "" || id == "" || strings.ContainsAny(id, `/\`) {
 		return nil
 	}
+
 	root, err := os.OpenRoot(b.dir)
 	if err != nil {
 		return nil
 	}
+
 	defer root.Close() //nolint:errcheck // read only
 	if info, err := root.Lstat(id); err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
+
 	f, err := root.Open(id)
 	if err != nil {
 		return nil

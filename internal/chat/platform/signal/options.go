@@ -85,6 +85,7 @@ func (o *options) checkRest() error {
 	case o.GroupMessageBufferSize < 1:
 		return errors.New("groupMessageBufferSize: at least 1")
 	}
+
 	for key, policy := range map[string]*string{"dm.policy": &o.DM.Policy, "group.policy": &o.Group.Policy} {
 		if *policy == "" {
 			*policy = policyList
@@ -93,6 +94,7 @@ func (o *options) checkRest() error {
 			return fmt.Errorf("%s: %q must be allowlist or open", key, *policy)
 		}
 	}
+
 	return nil
 }
 
@@ -155,10 +157,12 @@ func (o *options) rules() access.Rules {
 		}
 		return ""
 	}
+
 	r := access.Rules{Direct: person, Group: person, History: o.GroupMessageBufferSize, Entries: readEntry}
 	if o.GroupHistory > 0 {
 		r.History = o.GroupHistory
 	}
+
 	if o.GroupPolicy == "" { // else it stands for the whole of group
 		r.ForUs = func(v access.Visitor) bool {
 			g := o.Group
@@ -167,5 +171,6 @@ func (o *options) rules() access.Rules {
 			return g.Enabled && here && (v.Mentioned || !g.RequireMention)
 		}
 	}
+
 	return r
 }

@@ -58,6 +58,7 @@ func readEntry(written string) []access.Entry {
 			out = append(out, access.Entry{Kind: access.Unreadable, Advice: "it is neither a number with the country code nor a UUID"})
 		}
 	}
+
 	return out
 }
 
@@ -97,9 +98,11 @@ const peopleMost = 20_000 // ids that are remembered
 func (f *facts) open(number string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	if err := f.state.Load(&f.book); err != nil {
 		return err
 	}
+
 	if f.book.Chats == nil {
 		f.book.Chats = map[string]string{}
 	}
@@ -113,11 +116,13 @@ func (f *facts) open(number string) error {
 func (f *facts) chat(ids []string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	for _, id := range ids {
 		if c := f.book.Chats[id]; c != "" {
 			return c
 		}
 	}
+
 	if i := slices.IndexFunc(ids, isNumber); i >= 0 {
 		return ids[i]
 	}
@@ -128,12 +133,14 @@ func (f *facts) chat(ids []string) string {
 func (f *facts) meet(ids []string, chatID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	news := false
 	for _, id := range ids {
 		if f.book.Chats[id] == "" && len(f.book.Chats) < peopleMost {
 			f.book.Chats[id], news = chatID, true
 		}
 	}
+
 	if !news {
 		return nil
 	}
@@ -151,12 +158,14 @@ func (f *facts) us(ids ...string) bool {
 func (f *facts) addAliases(ids ...string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	n := len(f.book.Self)
 	for _, id := range ids {
 		if id = normal(id); id != "" && !slices.Contains(f.book.Self, id) && n < 16 {
 			f.book.Self = append(f.book.Self, id)
 		}
 	}
+
 	if len(f.book.Self) == n {
 		return nil
 	}

@@ -16,10 +16,12 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if o.Managed {
 		return o.probeProgram(), nil
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	defer h.CloseIdleConnections()
 	c := newClient(o.base(), o.PhoneNumber, h)
 	r := chat.Report{Identity: o.PhoneNumber}
@@ -29,6 +31,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return r, nil
 	}
+
 	err = c.call(ctx, "getUserStatus", map[string]any{"recipient": []string{o.PhoneNumber}}, nil)
 	r.Checks = append(r.Checks, checked("account", o.PhoneNumber+" is registered", err))
 	return r, nil

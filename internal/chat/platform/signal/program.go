@@ -33,6 +33,7 @@ func (o *options) startHint(err error) error {
 	case o.Managed:
 		return fmt.Errorf("signal-cli does not answer: %w", err)
 	}
+
 	account := ""
 	if o.PhoneNumber != "" {
 		account = "-a " + o.PhoneNumber + " "
@@ -56,6 +57,7 @@ func (o *options) withProgram(ctx context.Context, d *chat.Deps, rpc *client, ac
 	if err != nil {
 		return err
 	}
+
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer child.Close()
@@ -71,6 +73,7 @@ func (o *options) withProgram(ctx context.Context, d *chat.Deps, rpc *client, ac
 	if err == nil {
 		err = do(ctx)
 	}
+
 	if failed := child.Failed(); failed != nil {
 		return accountMissing(o, failed)
 	}
@@ -97,6 +100,7 @@ func (o *options) start(ctx context.Context, d *chat.Deps, account []string) (*k
 	if err != nil {
 		return nil, fmt.Errorf("find a port for signal-cli: %w", err)
 	}
+
 	address := l.Addr().String()
 	if err := l.Close(); err != nil {
 		return nil, err
@@ -107,6 +111,7 @@ func (o *options) start(ctx context.Context, d *chat.Deps, account []string) (*k
 		home, _ := os.UserHomeDir() // "" leaves the path as it is
 		args = append(args, "--config", below(home, o.ConfigDir))
 	}
+
 	args = append(args, account...)
 	// Messages must not get into our log.
 	args = append(args, "daemon", "--http", address, "--receive-mode", "on-connection", "--no-receive-stdout")
@@ -116,6 +121,7 @@ func (o *options) start(ctx context.Context, d *chat.Deps, account []string) (*k
 			p.Env = append(p.Env, name+"="+v)
 		}
 	}
+
 	child, err := kit.StartChild(ctx, d.Log, p)
 	if errors.Is(err, kit.ErrNoProgram) {
 		err = chat.Fatal(fmt.Errorf("%w; install it (see docs/how-to/channels/signal.md), or set managed to false and start the daemon yourself", err))
@@ -150,10 +156,12 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if err := o.checkRest(); err != nil { // the number is what the login finds out
 		return chat.Result{}, chat.Fatal(err)
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	defer h.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()
@@ -167,6 +175,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 		if number != "" && !force && rpc.call(ctx, "getUserStatus", map[string]any{"recipient": []string{number}}, nil) == nil {
 			return nil
 		}
+
 		var err error
 		number, err = link(ctx, rpc, p)
 		return err
@@ -176,6 +185,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	} else {
 		err = do(ctx)
 	}
+
 	switch {
 	case ctx.Err() != nil:
 		return chat.Result{}, fmt.Errorf("link the account: %w: try again", ctx.Err())
@@ -199,6 +209,7 @@ func link(ctx context.Context, rpc *client, p chat.Dialog) (string, error) {
 		if err != nil {
 			return "", err
 		}
+
 		p.Tell(chat.Step{QR: begun.URI, Note: scanNote})
 		var done struct {
 			Number string `json:"number"`

@@ -37,6 +37,7 @@ func render(source string) (text string, styles []string) {
 		markdown.Code:     func(n markdown.Node, _ string) { p.fixed(n.Text) },
 		markdown.Table:    func(n markdown.Node, _ string) { p.fixed(markdown.Columns(n)) },
 	}
+
 	p.Blocks(markdown.Parse(source), "")
 	return p.String(), p.styles[:min(len(p.styles), stylesMost)]
 }

@@ -173,6 +173,7 @@ func (c *client) events(ctx context.Context, opened func(), take func(data []byt
 	if err != nil {
 		return err
 	}
+
 	daemon.Judge = judgeStream
 	res, err := daemon.Open(ctx, kit.Call{
 		Method: http.MethodGet,
@@ -182,6 +183,7 @@ func (c *client) events(ctx context.Context, opened func(), take func(data []byt
 	if err != nil {
 		return cause(ctx, err)
 	}
+
 	defer res.Body.Close() //nolint:errcheck // read only
 	opened()
 	err = readEvents(bufio.NewReaderSize(res.Body, 64<<10), func() { idle.Reset(most) }, take)
@@ -204,6 +206,7 @@ func readEvents(r *bufio.Reader, alive func(), take func(data []byte)) error {
 		if err != nil {
 			return err
 		}
+
 		over = over || long
 		switch {
 		case len(line) == 0 && !long:
@@ -239,6 +242,7 @@ func readLine(r *bufio.Reader, most int, alive func()) (line []byte, long bool, 
 		if len(line) > most {
 			line, long = nil, true
 		}
+
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}

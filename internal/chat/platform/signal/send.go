@@ -28,6 +28,7 @@ func (b *bot) address(chatID string) (map[string]any, error) {
 	if id, ok := strings.CutPrefix(chatID, groupPrefix); ok {
 		return map[string]any{"groupId": id}, nil
 	}
+
 	switch id := normal(chatID); {
 	case isNumber(id), isUUID(id):
 		return map[string]any{"recipient": []string{id}}, nil
@@ -36,6 +37,7 @@ func (b *bot) address(chatID string) (map[string]any, error) {
 	case isGroup(chatID):
 		return map[string]any{"groupId": chatID}, nil
 	}
+
 	return nil, chat.Permanent(fmt.Errorf("%q is not a Signal chat: use a number with its country code, a UUID, u:NAME.NUMBER or group.ID", chatID))
 }
 
@@ -45,6 +47,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	words, styles := out.Text, []string(nil)
 	if !out.Plain {
 		words, styles = render(out.Text)
@@ -52,18 +55,22 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if text.Blank(words) {
 		words, styles = "", nil
 	}
+
 	if words == "" && len(out.Media) == 0 {
 		return "", nil
 	}
+
 	params["message"] = words
 	if len(styles) > 0 {
 		params["textStyle"] = styles
 	}
+
 	if len(out.Media) > 0 {
 		if params["attachments"], err = b.attach(ctx, out.Media); err != nil {
 			return "", err
 		}
 	}
+
 	quote := b.quotes(out)
 	if at, author, ok := parseID(quote); ok {
 		params["quoteTimestamp"], params["quoteAuthor"] = at, author
@@ -73,9 +80,11 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if quote != "" {
 		b.quoted.Put(quote, true)
 	}
+
 	b.vanish.answered(out)
 	return id, nil
 }
@@ -93,6 +102,7 @@ func (b *bot) send(ctx context.Context, chatID string, params map[string]any) (s
 	if err := b.rpc.call(ctx, "trust", map[string]any{"recipient": chatID, "trustAllKnownKeys": true}, nil); err != nil {
 		return "", classify(err)
 	}
+
 	b.deps.Log.WarnContext(ctx, "a changed safety number was accepted (trustChangedKeys)", "chat", chatID)
 	id, err = b.try(ctx, params)
 	return id, classify(err)
@@ -106,6 +116,7 @@ func (b *bot) try(ctx context.Context, params map[string]any) (string, error) {
 	if err := b.rpc.call(ctx, "send", params, &sent); err != nil {
 		return "", err
 	}
+
 	var worst *rpcError
 	for _, r := range sent.Results {
 		switch r.Type {
@@ -122,6 +133,7 @@ func (b *bot) try(ctx context.Context, params map[string]any) (string, error) {
 			return "", fmt.Errorf("send: %s", r.Type)
 		}
 	}
+
 	if worst != nil {
 		return "", worst
 	}
@@ -139,6 +151,7 @@ func classify(err error) error {
 	case e.Code == codeUser || e.Code <= -32600 && e.Code >= -32602, e.Code == codeUntrusted:
 		return chat.Permanent(err)
 	}
+
 	return err
 }
 
@@ -162,20 +175,24 @@ func (b *bot) attach(ctx context.Context, list []bus.Media) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if f.Size() > room && b.o.local() && filepath.IsAbs(m.Path) {
 			out = append(out, m.Path)
 			_ = f.Close()
 			continue
 		}
+
 		room -= f.Size()
 		data, err := io.ReadAll(f)
 		_ = f.Close()
 		if err != nil {
 			return nil, fmt.Errorf("read the file to send: %w", err)
 		}
+
 		mime, _, _ := strings.Cut(f.MIME, ";")
 		out = append(out, "data:"+mime+";filename="+strings.NewReplacer(";", "_", ",", "_").Replace(f.Name)+";base64,"+base64.StdEncoding.EncodeToString(data))
 	}
+
 	return out, nil
 }
 
@@ -201,6 +218,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	if err != nil {
 		return err
 	}
+
 	switch phase {
 	case chat.Working:
 		return classify(b.rpc.call(ctx, "sendTyping", params, nil))
@@ -211,10 +229,12 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 		}
 		delete(params, "stop")
 	}
+
 	at, author, ok := parseID(route.MessageID)
 	if b.o.ReactEmoji == "" || !ok {
 		return nil
 	}
+
 	params["emoji"] = b.o.ReactEmoji
 	params["targetAuthor"] = author
 	params["targetTimestamp"] = at
@@ -244,6 +264,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 	if err := b.rpc.call(ctx, "listGroups", nil, &groups); err != nil {
 		return route, classify(err)
 	}
+
 	for _, g := range groups {
 		if !strings.EqualFold(g.Name, target) {
 			continue
@@ -253,6 +274,7 @@ func (b *bot) Address(ctx context.Context, target string) (bus.Route, error) {
 		}
 		route.ChatID = g.ID
 	}
+
 	if route.ChatID == "" {
 		return route, fmt.Errorf("%q is neither a group of this account nor a number with its country code, a UUID, u:NAME.NUMBER or group.ID", target)
 	}

@@ -59,10 +59,12 @@ func newBot(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
 	}
+
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = ""
@@ -94,7 +96,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.rpc.rest.Client.CloseIdleConnections()
 	if err := b.deps.Claim(b.o.PhoneNumber); err != nil {
 		return err
@@ -102,12 +106,14 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err := b.facts.open(b.o.PhoneNumber); err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		cancel()
 		return err
 	}
+
 	defer in.Wait()
 	defer cancel()
 	receive := func(ctx context.Context) error { return b.receive(ctx, in) }
@@ -128,10 +134,12 @@ func (b *bot) receive(ctx context.Context, in *kit.Intake[event]) error {
 		if chat.IsFatal(err) {
 			return err
 		}
+
 		b.rpc.rest.Client.CloseIdleConnections() // where one fell silent, the others are not to be trusted
 		b.deps.Ready("", err)
 		_ = pauses.Wait(ctx)
 	}
+
 	return nil //nolint:nilerr // the end of ctx is not an error
 }
 
@@ -159,6 +167,7 @@ func (b *bot) greet(ctx context.Context) error {
 		b.once.Warn(ctx, "typing", "typing indicators cannot be enabled", "err", err)
 		err = nil
 	}
+
 	if err != nil {
 		return err
 	}
@@ -170,6 +179,7 @@ func (b *bot) greet(ctx context.Context) error {
 		b.once.Warn(ctx, "uuid", "the bot's own UUID is not known yet: mentions may be missed", "err", err)
 		return nil
 	}
+
 	for _, s := range status {
 		if err := b.facts.addAliases(s.UUID); err != nil {
 			return err
@@ -184,6 +194,7 @@ func (b *bot) dispatch(ctx context.Context, in *kit.Intake[event], data []byte) 
 		b.once.Warn(ctx, "long", "a message of signal-cli is too long and was dropped", "limit", maxEvent)
 		return
 	}
+
 	var ev event
 	if err := json.Unmarshal(data, &ev); err != nil {
 		b.once.Warn(ctx, "malformed", "a message of signal-cli cannot be read and was dropped", "err", err)
@@ -192,6 +203,7 @@ func (b *bot) dispatch(ctx context.Context, in *kit.Intake[event], data []byte) 
 	if ev.Envelope == nil || ev.Account != "" && normal(ev.Account) != b.o.PhoneNumber {
 		return
 	}
+
 	ids := ev.Envelope.senders()
 	if b.facts.us(ids...) { // from another device of ours
 		if err := b.facts.addAliases(ids...); err != nil {
@@ -199,14 +211,17 @@ func (b *bot) dispatch(ctx context.Context, in *kit.Intake[event], data []byte) 
 		}
 		return
 	}
+
 	m, edited := ev.Envelope.message()
 	if m == nil || len(ids) == 0 || edited && !b.o.EditedMessages {
 		return
 	}
+
 	chatID := m.group()
 	if chatID == "" {
 		chatID = b.facts.chat(ids)
 	}
+
 	for in.Hold(ctx, chatID, messageID(ids, m, edited), ev) != nil { // too much waits: let the daemon wait as well
 		b.once.Warn(ctx, "held", "too many messages wait; reading from signal-cli pauses")
 		if wait.For(ctx, holdPause) != nil {

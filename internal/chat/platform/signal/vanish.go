@@ -35,11 +35,13 @@ func newVanishing(now func() time.Time) *vanishing {
 func (v *vanishing) prepare(in *bus.Inbound, seconds int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+
 	c, _ := v.chats.Get(in.Route.ChatID)
 	if c == nil {
 		c = &vanishingChat{}
 		v.chats.Put(in.Route.ChatID, c)
 	}
+
 	c.lifetime = time.Duration(seconds) * time.Second
 	c.forget(v.now())
 	in.Stateless, in.History = true, append([]bus.Said(nil), c.history...)

@@ -108,6 +108,7 @@ func (e *envelope) message() (m *dataMessage, edited bool) {
 	default:
 		return nil, false
 	}
+
 	present := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 	if present(m.Reaction) || present(m.RemoteDelete) || m.ExpirationUpdate || m.group() != "" && m.update() {
 		return nil, false
@@ -165,6 +166,7 @@ func (m *dataMessage) notes() []string {
 		}
 		out = append(out, "[contact: "+name+"]")
 	}
+
 	if m.Sticker != nil {
 		out = append(out, strings.TrimSpace("[sticker: "+m.Sticker.Emoji)+"]")
 	}

@@ -29,18 +29,22 @@ func (b *bot) buttons(out bus.Outbound) []api.Block {
 	if q == nil || !b.o.Buttons {
 		return nil
 	}
+
 	var all []api.BlockElement
 	for i, label := range q.Options {
 		if strings.TrimSpace(label) == "" {
 			continue
 		}
+
 		value := label
 		if out.Kind == bus.Ask {
 			value = askMark + q.ID + "." + label
 		}
+
 		words := api.NewTextBlockObject(api.PlainTextType, text.Ellipsis(label, maxLabel), false, false)
 		all = append(all, api.NewButtonBlockElement("option."+strconv.Itoa(i), text.Cut(value, maxValue), words))
 	}
+
 	var blocks []api.Block
 	for group := range slices.Chunk(all, maxButtons) {
 		blocks = append(blocks, api.NewActionBlock("", group...))
@@ -57,18 +61,22 @@ func (rc *receiver) tapped(ctx context.Context, t *interaction) error {
 	if !ok {
 		return nil
 	}
+
 	label, question := t.Actions[0].Value, ""
 	if s, ask := strings.CutPrefix(label, askMark); ask {
 		question, label, _ = strings.Cut(s, ".")
 	}
+
 	if label == "" || !strings.HasPrefix(t.Actions[0].ID, "option.") {
 		return nil
 	}
+
 	in := pass.Inbound("tap."+t.Trigger, label)
 	in.WantsStream = b.caps.EditEvery > 0
 	if in.Route.ThreadID != "" {
 		in.SessionKey = in.Route.SessionKey() + ":" + in.Route.ThreadID
 	}
+
 	in.Meta = map[string]string{"message_id": t.Message.TS, "user_id": t.User.ID, "button_label": label, "is_callback": "true"}
 	// The model wrote the label, perhaps after it had read a stranger's words.
 	in.Untrusted = !b.clean.Has(t.Channel.ID + "/" + t.Message.TS)
@@ -76,12 +84,14 @@ func (rc *receiver) tapped(ctx context.Context, t *interaction) error {
 		in.Answer = &bus.Answer{QuestionID: question, Option: label}
 		in.Untrusted = false // the program wrote it
 	}
+
 	if err := rc.submit(ctx, in); err != nil {
 		return err
 	}
 	if question != "" && !v.Direct {
 		return nil // whether the right person pressed it, only the agent knows
 	}
+
 	b.disarm(ctx, t, label)
 	return nil
 }
@@ -92,6 +102,7 @@ func (b *bot) disarm(ctx context.Context, t *interaction, label string) {
 	if err := json.Unmarshal(t.Message.Blocks, &old); err != nil {
 		return
 	}
+
 	blocks := slices.DeleteFunc(old.BlockSet, func(one api.Block) bool { return one.BlockType() == api.MBTAction })
 	answer := api.NewTextBlockObject(api.PlainTextType, "✓ "+text.Ellipsis(label, maxLabel), false, false)
 	blocks = append(blocks, api.NewSectionBlock(answer, nil, nil))

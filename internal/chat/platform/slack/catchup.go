@@ -37,6 +37,7 @@ func (b *bot) catchUp(ctx context.Context) {
 	if !wanted {
 		return
 	}
+
 	first := fmt.Sprintf("%d.000000", since.Unix())
 	places := b.cursors.Chats()
 	for _, where := range places[:min(len(places), catchPlaces)] {
@@ -48,9 +49,11 @@ func (b *bot) catchUp(ctx context.Context) {
 			}
 			err = b.catchPlace(ctx, where, after)
 		}
+
 		if ctx.Err() != nil {
 			return
 		}
+
 		if err != nil {
 			b.web.report(ctx, "messages that came meanwhile cannot be read", refusal(err), err)
 		}
@@ -64,6 +67,7 @@ func (b *bot) catchPlace(ctx context.Context, where, after string) error {
 			list, _, _, err := b.api.GetConversationRepliesContext(ctx, &api.GetConversationRepliesParameters{ChannelID: chat, Timestamp: thread, Oldest: after, Limit: catchMost})
 			return list, err
 		}
+
 		res, err := b.api.GetConversationHistoryContext(ctx, &api.GetConversationHistoryParameters{ChannelID: chat, Oldest: after, Limit: catchMost})
 		if err != nil {
 			return nil, err
@@ -73,6 +77,7 @@ func (b *bot) catchPlace(ctx context.Context, where, after string) error {
 	if err != nil {
 		return err
 	}
+
 	sort.Slice(list, func(i, j int) bool { return list[i].Timestamp < list[j].Timestamp })
 	for i := range list {
 		m := fromHistory(chat, &list[i].Msg)
@@ -84,6 +89,7 @@ func (b *bot) catchPlace(ctx context.Context, where, after string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -105,6 +111,7 @@ func fromHistory(chat string, m *api.Msg) *message {
 			Download: f.URLPrivateDownload,
 		})
 	}
+
 	for i := range m.Attachments {
 		a := &m.Attachments[i]
 		out.Attachments = append(out.Attachments, attachment{Shared: a.AuthorName != "" && a.FromURL != "", Author: a.AuthorName, Text: a.Text, Fallback: a.Fallback})

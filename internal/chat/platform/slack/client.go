@@ -116,6 +116,7 @@ func (c *client) classify(err error) error {
 	if e, ok := errors.AsType[*api.RateLimitedError](err); ok {
 		return chat.RateLimited(max(e.RetryAfter, time.Second), err)
 	}
+
 	if e, ok := errors.AsType[api.StatusCodeError](err); ok {
 		switch e.Code {
 		case http.StatusTooManyRequests:
@@ -125,6 +126,7 @@ func (c *client) classify(err error) error {
 		}
 		return err
 	}
+
 	switch word := refusal(err); {
 	case word == "":
 		return err
@@ -141,6 +143,7 @@ func (c *client) classify(err error) error {
 	case word == "ratelimited" || word == "rate_limited" || word == "message_limit_exceeded":
 		return chat.RateLimited(30*time.Second, err)
 	}
+
 	return chat.Permanent(err)
 }
 
@@ -158,10 +161,12 @@ func missing(h http.Header, want []string) string {
 	if all == "" {
 		return ""
 	}
+
 	var has, lack []string
 	for s := range strings.SplitSeq(all, ",") {
 		has = append(has, strings.TrimSpace(s))
 	}
+
 	for _, s := range want {
 		if !slices.Contains(has, s) {
 			lack = append(lack, s)

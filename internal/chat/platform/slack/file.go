@@ -74,6 +74,7 @@ func (f *files) record(ctx context.Context, one file, saved bus.Media) {
 	case kind != "image" && kind != "audio" && kind != "video":
 		kind = "file"
 	}
+
 	if (voice || kind == "audio") && f.bot.deps.Transcribe != nil {
 		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			words = "[transcription: " + words + "]"
@@ -84,6 +85,7 @@ func (f *files) record(ctx context.Context, one file, saved bus.Media) {
 			f.marks = append(f.marks, words)
 		}
 	}
+
 	f.media = append(f.media, saved)
 	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 }
@@ -93,6 +95,7 @@ func (f *files) fetch(ctx context.Context, one file) (bus.Media, error) {
 	if address == "" {
 		address = one.URL
 	}
+
 	switch {
 	case f.count > maxFiles:
 		return bus.Media{}, errTooMany
@@ -103,12 +106,14 @@ func (f *files) fetch(ctx context.Context, one file) (bus.Media, error) {
 	case one.Mode == "external" || !f.bot.web.trusted(address):
 		return bus.Media{}, errElsewhere
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	res, err := f.bot.web.download(ctx, address)
 	if err != nil {
 		return bus.Media{}, err
 	}
+
 	defer res.Body.Close() //nolint:errcheck // read only
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") && !strings.HasPrefix(one.MIME, "text/html") {
 		return bus.Media{}, errSignIn
@@ -122,10 +127,12 @@ func (c *client) trusted(address string) bool {
 	if err != nil {
 		return false
 	}
+
 	home, err := url.Parse(c.base)
 	if err != nil {
 		return false
 	}
+
 	host := strings.ToLower(u.Hostname())
 	slack := u.Scheme == "https" && (host == "slack.com" || strings.HasSuffix(host, ".slack.com") || strings.HasSuffix(host, ".slack-gov.com"))
 	return slack || u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host)
@@ -136,6 +143,7 @@ func (c *client) download(ctx context.Context, address string) (*http.Response, 
 	if err != nil {
 		return nil, err
 	}
+
 	req.Header.Set("Authorization", "Bearer "+c.token.Reveal())
 	h := *c.http
 	h.CheckRedirect = func(req *http.Request, via []*http.Request) error {
@@ -144,6 +152,7 @@ func (c *client) download(ctx context.Context, address string) (*http.Response, 
 		}
 		return nil
 	}
+
 	res, err := h.Do(req)
 	if err != nil {
 		return nil, httpsafe.WithoutURL(err)
@@ -160,18 +169,22 @@ func (b *bot) upload(ctx context.Context, chatID string, out bus.Outbound) error
 	if len(out.Media) != 1 {
 		return chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
+
 	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	if f.Size() == 0 {
 		return chat.Permanent(fmt.Errorf("%s is empty, which Slack does not take", f.Name))
 	}
+
 	try := func(thread string) error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
+
 		_, err := b.api.UploadFileContext(ctx, api.UploadFileParameters{
 			Reader:          f,
 			FileSize:        int(f.Size()),
@@ -183,6 +196,7 @@ func (b *bot) upload(ctx context.Context, chatID string, out bus.Outbound) error
 		})
 		return err
 	}
+
 	err = try(out.Route.ThreadID)
 	if out.Route.ThreadID != "" && hasCode(err, "thread_not_found", "invalid_thread_ts") {
 		err = try("")

@@ -51,9 +51,11 @@ func (b *bot) concerns(m *message) bool {
 	} else {
 		m.Edited = nil
 	}
+
 	if m.Thread == m.TS { // the first message of a thread
 		m.Thread = ""
 	}
+
 	switch m.SubType {
 	case "", "file_share", "thread_broadcast":
 	default:
@@ -83,6 +85,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if e.Bot != rc.bot.me.Load().UserID {
 		return nil // of another account that this section had
 	}
+
 	switch {
 	case e.Message != nil:
 		return rc.written(ctx, e.Message, e.Backlog)
@@ -91,6 +94,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	case e.Command != nil:
 		return rc.commanded(ctx, e.Command)
 	}
+
 	return nil
 }
 
@@ -102,6 +106,7 @@ func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error
 	if b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+id) {
 		return nil
 	}
+
 	v := rc.visitor(m.Channel, m.User, m.Thread)
 	v.Route.MessageID = m.TS
 	v.At = when(m.TS)
@@ -110,10 +115,12 @@ func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error
 	if !v.Direct {
 		v.Text = plain(m.Text, "", b.web.cached)
 	}
+
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
 	}
+
 	in := pass.Inbound(id, "")
 	rc.place(&in)
 	in.Meta = map[string]string{"message_id": m.TS, "user_id": m.User}
@@ -123,6 +130,7 @@ func (rc *receiver) written(ctx context.Context, m *message, backlog bool) error
 	if err := pass.Submit(ctx, in, rc.submit); err != nil {
 		return err
 	}
+
 	b.seen(ctx, m)
 	if fresh {
 		b.sharedEarlier.Put(m.Channel+"/"+m.Thread, true)
@@ -162,10 +170,12 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 		}
 		return b.web.person(ctx, id)
 	}
+
 	var lines []string
 	if s := plain(m.Text, b.me.Load().UserID, name); s != "" {
 		lines = append(lines, s)
 	}
+
 	for _, a := range m.Attachments {
 		s := a.Text
 		if s == "" {
@@ -181,15 +191,18 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 	for _, one := range m.Files {
 		f.add(ctx, one)
 	}
+
 	lines = append(lines, f.spoken...)
 	if len(f.marks) > 0 {
 		in.Quoted = append(in.Quoted, bus.Quote{About: "files", Text: strings.Join(f.marks, "\n")})
 	}
+
 	in.Media = f.media
 
 	if len(lines)+len(in.Quoted) == 0 { // only our name: the sender waits for an answer
 		lines = append(lines, "[empty message]")
 	}
+
 	in.Text = strings.Join(lines, "\n")
 	if !isDirect(m.Channel) && !strings.HasPrefix(in.Text, "/") {
 		in.Text = strings.TrimSpace(b.web.person(ctx, m.User) + ": " + in.Text)
@@ -204,17 +217,20 @@ func (rc *receiver) thread(ctx context.Context, m *message, in *bus.Inbound) boo
 		strings.HasPrefix(in.Text, "/") || b.sharedEarlier.Has(m.Channel+"/"+m.Thread) {
 		return false
 	}
+
 	list, err := b.earlier(ctx, m)
 	if err != nil {
 		b.web.report(ctx, "the earlier messages of a thread cannot be read", refusal(err), err)
 		return false
 	}
+
 	var lines []string
 	for _, one := range list {
 		if s := text.Label(plain(one.Text, "", b.web.cached), contextMost); s != "" {
 			lines = append(lines, b.web.person(ctx, one.User)+": "+s)
 		}
 	}
+
 	if lines = lines[max(0, len(lines)-b.o.ThreadContextLimit):]; len(lines) > 0 {
 		in.Quoted = append(in.Quoted, bus.Quote{About: "said before in the thread", Text: strings.Join(lines, "\n")})
 	}
@@ -236,6 +252,7 @@ func (b *bot) earlier(ctx context.Context, m *message) ([]api.Message, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, one := range list {
 			switch {
 			case one.User == b.me.Load().UserID:
@@ -244,10 +261,12 @@ func (b *bot) earlier(ctx context.Context, m *message) ([]api.Message, error) {
 				out = append(out, one)
 			}
 		}
+
 		if !more || p.Cursor == "" {
 			break
 		}
 	}
+
 	return out, nil
 }
 
@@ -262,15 +281,18 @@ func (rc *receiver) commanded(ctx context.Context, c *command) error {
 	if !ok {
 		return nil
 	}
+
 	line := strings.TrimSpace(plain(c.Text, "", b.web.cached))
 	if name := strings.TrimPrefix(c.Name, "/"); b.hasCommand(name) {
 		line = strings.TrimSpace("/" + name + " " + line)
 	} else if first, _, _ := strings.Cut(line, " "); b.hasCommand(first) {
 		line = "/" + line
 	}
+
 	in := pass.Inbound("command."+c.Trigger, line)
 	in.Untrusted = false
 	in.WantsStream = b.caps.EditEvery > 0
+
 	if v.Direct {
 		chatID, err := b.web.open(ctx, c.User)
 		if err != nil {
@@ -279,6 +301,7 @@ func (rc *receiver) commanded(ctx context.Context, c *command) error {
 		}
 		in.Route.ChatID = chatID
 	}
+
 	return rc.submit(ctx, in)
 }
 

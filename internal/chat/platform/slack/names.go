@@ -60,6 +60,7 @@ func (c *client) person(ctx context.Context, id string) string {
 	if id == "" {
 		return "an app"
 	}
+
 	u, err := call(ctx, func(ctx context.Context) (*api.User, error) { return c.api.GetUserInfoContext(ctx, id) })
 	if err != nil {
 		c.report(ctx, "the name of a person cannot be read", refusal(err), err)
@@ -68,6 +69,7 @@ func (c *client) person(ctx context.Context, id string) string {
 		}
 		return id
 	}
+
 	name := cmp.Or(u.Profile.DisplayName, u.Profile.RealName, u.RealName, u.Name, id)
 	name = cmp.Or(text.Speaker(name), id)
 	c.names.people.Put(id, name)
@@ -79,6 +81,7 @@ func (c *client) open(ctx context.Context, user string) (string, error) {
 	if chatID, ok := c.names.direct.Get(user); ok {
 		return chatID, nil
 	}
+
 	conversation, err := call(ctx, func(ctx context.Context) (*api.Channel, error) {
 		conversation, _, _, err := c.api.OpenConversationContext(ctx, &api.OpenConversationParameters{Users: []string{user}})
 		return conversation, err
@@ -86,6 +89,7 @@ func (c *client) open(ctx context.Context, user string) (string, error) {
 	if err != nil {
 		return "", c.classify(err)
 	}
+
 	c.names.direct.Put(user, conversation.ID)
 	return conversation.ID, nil
 }
@@ -103,6 +107,7 @@ func (c *client) chat(ctx context.Context, target string) (string, error) {
 		inner, _, _ = strings.Cut(strings.TrimSuffix(inner, ">"), "|")
 		target = strings.TrimLeft(inner, "#@")
 	}
+
 	switch {
 	case !isID(target):
 	case strings.ContainsRune("UW", rune(target[0])):
@@ -110,16 +115,19 @@ func (c *client) chat(ctx context.Context, target string) (string, error) {
 	default:
 		return target, nil
 	}
+
 	name := strings.ToLower(strings.TrimLeft(target, "#@"))
 	if name == "" {
 		return "", chat.Permanent(errors.New("no target: name a channel (#general), a person (@ann) or an id"))
 	}
+
 	if !strings.HasPrefix(target, "@") {
 		id, err := c.find(ctx, &c.names.channels, name, c.listChannels)
 		if err != nil || id != "" {
 			return id, err
 		}
 	}
+
 	if !strings.HasPrefix(target, "#") {
 		id, err := c.find(ctx, &c.names.handles, name, c.listPeople)
 		if err != nil {
@@ -129,6 +137,7 @@ func (c *client) chat(ctx context.Context, target string) (string, error) {
 			return c.open(ctx, id)
 		}
 	}
+
 	return "", chat.Permanent(fmt.Errorf("Slack knows no %q that the bot can see: use the id of a channel or person, or invite the bot to a private channel first", target)) //nolint:staticcheck // a name begins the sentence
 }
 
@@ -151,6 +160,7 @@ func (c *client) find(ctx context.Context, d *directory, name string, list func(
 		}
 		d.ids, d.read = ids, now
 	}
+
 	return d.ids[name], nil
 }
 
@@ -164,13 +174,16 @@ func (c *client) listChannels(ctx context.Context, into map[string]string) error
 		if err != nil {
 			return err
 		}
+
 		for i := range list {
 			into[strings.ToLower(list[i].Name)] = list[i].ID
 		}
+
 		if p.Cursor == "" {
 			break
 		}
 	}
+
 	return nil
 }
 
@@ -184,6 +197,7 @@ func (c *client) listPeople(ctx context.Context, into map[string]string) error {
 		if err != nil {
 			return err
 		}
+
 		page = next
 		for i := range page.Users {
 			if u := &page.Users[i]; !u.Deleted && !u.IsBot {
@@ -191,5 +205,6 @@ func (c *client) listPeople(ctx context.Context, into map[string]string) error {
 			}
 		}
 	}
+
 	return nil
 }

@@ -86,6 +86,7 @@ func (o *options) Check() error {
 	case o.ThreadContextLimit < 0 || o.ThreadContextLimit > 200:
 		return errors.New("threadContextLimit: 0 to 200")
 	}
+
 	switch o.Mode {
 	case modeSocket:
 		return o.checkSocket()
@@ -136,6 +137,7 @@ func (o *options) rules() access.Rules {
 			case len(o.AllowFrom) == 0:
 				return access.Admit
 			}
+
 			return ""
 		},
 		ForUs: func(v access.Visitor) bool {

@@ -14,17 +14,20 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	defer b.http.CloseIdleConnections()
 	me, err := b.api.AuthTestContext(ctx)
 	if err != nil {
 		return chat.Report{}, b.web.refusedToken("botToken", err)
 	}
+
 	b.me.Store(me)
 
 	scopes := chat.Check{Name: "scopes", OK: true}
 	if lack := missing(me.Header, needed()); lack != "" {
 		scopes.OK, scopes.Detail = false, "missing: "+lack+"; add them in the app's settings under OAuth & Permissions and install the app again"
 	}
+
 	events := chat.Check{Name: "events", OK: true, Detail: "by requests to " + b.o.WebhookPath}
 	if b.o.Mode == modeSocket {
 		events.Detail = "by Socket Mode"

@@ -50,12 +50,14 @@ func (b *bot) listen(ctx context.Context, work *sync.WaitGroup) error {
 			if err != nil {
 				return err
 			}
+
 			var hello struct {
 				Type string `json:"type"`
 			}
 			if err := json.Unmarshal(f.Data, &hello); err != nil || hello.Type != "hello" {
 				return fmt.Errorf("Slack does not say hello: %.100q", f.Data) //nolint:staticcheck // a name begins the sentence
 			}
+
 			b.connected(ctx, work)
 			return nil
 		},
@@ -70,6 +72,7 @@ func (b *bot) listen(ctx context.Context, work *sync.WaitGroup) error {
 			case errors.Is(err, errRefresh):
 				return socket.After(0, err)
 			}
+
 			return err
 		},
 	})
@@ -93,6 +96,7 @@ func (b *bot) frame(ctx context.Context, c *socket.Conn, f socket.Frame) error {
 		b.web.report(ctx, "Slack sent something that is not understood", "frame", err)
 		return nil
 	}
+
 	switch {
 	case e.Type == "disconnect" && e.Reason == "link_disabled":
 		return errDisabled
@@ -101,10 +105,12 @@ func (b *bot) frame(ctx context.Context, c *socket.Conn, f socket.Frame) error {
 	case e.ID == "":
 		return nil
 	}
+
 	if err := b.accept(ctx, e.Type, e.Payload); err != nil {
 		b.web.report(ctx, "an event of Slack could not be kept and is left for another try", "hold", err)
 		return nil
 	}
+
 	ack, err := json.Marshal(map[string]string{"envelope_id": e.ID})
 	if err != nil {
 		return err
@@ -127,6 +133,7 @@ func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) 
 		if m := e.Message; m != nil {
 			chatID, key = m.Channel, b.id(m)
 		}
+
 	case kindTap:
 		if err = json.Unmarshal(payload, &e.Tap); err == nil && e.Tap != nil && e.Tap.Type == "block_actions" && len(e.Tap.Actions) > 0 {
 			chatID, key = e.Tap.Channel.ID, "tap."+e.Tap.Trigger
@@ -136,10 +143,12 @@ func (b *bot) accept(ctx context.Context, kind string, payload json.RawMessage) 
 			chatID, key = e.Command.Channel, "command."+e.Command.Trigger
 		}
 	}
+
 	if err != nil {
 		b.web.report(ctx, "Slack sent something that is not understood", kind, err)
 		return nil
 	}
+
 	in := b.in.Load()
 	switch {
 	case chatID == "":
@@ -156,11 +165,13 @@ func (b *bot) post(w http.ResponseWriter, r *http.Request, body []byte) {
 		kit.Reply(w, http.StatusUnauthorized)
 		return
 	}
+
 	kind, payload, err := unwrap(r.Header.Get("Content-Type"), body)
 	var outer callback
 	if err == nil && kind == kindEvent {
 		err = json.Unmarshal(payload, &outer)
 	}
+
 	switch {
 	case err != nil:
 		b.web.report(r.Context(), "Slack sent something that is not understood", "request", err)
@@ -197,6 +208,7 @@ func unwrap(contentType string, body []byte) (kind string, payload json.RawMessa
 	if t, _, _ := mime.ParseMediaType(contentType); t != "application/x-www-form-urlencoded" {
 		return kindEvent, bytes.TrimSpace(body), nil
 	}
+
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
 		return "", nil, err
@@ -204,10 +216,12 @@ func unwrap(contentType string, body []byte) (kind string, payload json.RawMessa
 	if p := form.Get("payload"); p != "" {
 		return kindTap, json.RawMessage(p), nil
 	}
+
 	all := map[string]string{}
 	for k := range form {
 		all[k] = form.Get(k)
 	}
+
 	payload, err = json.Marshal(all)
 	return kindCommand, payload, err
 }

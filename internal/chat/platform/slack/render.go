@@ -37,6 +37,7 @@ func render(tree markdown.Node, rich bool) string {
 		markdown.Table:    func(n markdown.Node, in string) { r.Lines(r.table(n), in) },
 		markdown.CodeSpan: func(n markdown.Node, in string) { r.Lines(r.span(n.Text), in) },
 	}
+
 	if rich {
 		r.Marks = map[markdown.Kind][2]string{markdown.Rule: {"---", ""}}
 		r.Own[markdown.HardBreak] = func(_ markdown.Node, in string) { r.Lines("  \n", in) }
@@ -44,6 +45,7 @@ func render(tree markdown.Node, rich bool) string {
 	} else {
 		r.Quote = "&gt; "
 	}
+
 	r.Node(tree, "")
 	return strings.TrimRight(r.String(), "\n ")
 }
@@ -113,8 +115,10 @@ func (r *renderer) table(n markdown.Node) string {
 				parts = append(parts, c)
 			}
 		}
+
 		out = append(out, strings.Join(parts, " · "))
 	}
+
 	if len(out) == 0 {
 		return strings.Join(head, " · ")
 	}
@@ -159,6 +163,7 @@ func (r *renderer) link(n markdown.Node, in string) {
 		r.Text(markdown.Words([]markdown.Node{n}), in)
 		return
 	}
+
 	label := r.Rendered(n.Children)
 	switch {
 	case r.rich && label == n.URL:
@@ -169,6 +174,7 @@ func (r *renderer) link(n markdown.Node, in string) {
 			label = address
 		}
 		r.Lines("["+label+"]("+address+")", in)
+
 	default:
 		address := escaper().Replace(strings.NewReplacer("|", "%7C", "<", "%3C", ">", "%3E").Replace(n.URL))
 		if label = strings.ReplaceAll(label, "|", "¦"); label == "" || label == address {

@@ -24,6 +24,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) == 0 && strings.TrimSpace(out.Text) == "" {
 		return "", nil
 	}
+
 	chatID, err := b.web.chat(ctx, out.Route.ChatID)
 	if err != nil {
 		return "", err
@@ -31,6 +32,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) > 0 {
 		return "", b.upload(ctx, chatID, out)
 	}
+
 	var ts string
 	thread := out.Route.ThreadID
 	post := func(content api.MsgOption) (err error) {
@@ -38,20 +40,24 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 		if thread != "" {
 			options = append(options, api.MsgOptionTS(thread))
 		}
+
 		ts, err = call(ctx, func(ctx context.Context) (string, error) {
 			_, ts, err := b.api.PostMessageContext(ctx, chatID, options...)
 			return ts, err
 		})
 		return err
 	}
+
 	err = b.formatted(out, maxWords, post)
 	if thread != "" && hasCode(err, "thread_not_found") { // it was removed
 		thread = ""
 		err = b.formatted(out, maxWords, post)
 	}
+
 	if err != nil {
 		return "", b.web.classify(err)
 	}
+
 	if out.Question != nil && out.Question.Clean {
 		b.clean.Put(chatID+"/"+ts, true)
 	}
@@ -78,12 +84,14 @@ func (b *bot) content(out bus.Outbound, most int, rich bool) api.MsgOption {
 		if len(buttons) > 0 {
 			blocks = append(sections(api.PlainTextType, out.Text), buttons...)
 		}
+
 		words := escaper().Replace(out.Text)
 		if len(blocks) > 0 {
 			words = shorten(words, most)
 		}
 		return api.MsgOptionCompose(api.MsgOptionText(words, false), api.MsgOptionDisableMarkdown(), api.MsgOptionBlocks(blocks...))
 	}
+
 	tree := markdown.Parse(out.Text)
 	words := toMrkdwn(tree)
 	var blocks []api.Block
@@ -92,6 +100,7 @@ func (b *bot) content(out bus.Outbound, most int, rich bool) api.MsgOption {
 	} else if len(buttons) > 0 {
 		blocks = sections(api.MarkdownType, words)
 	}
+
 	if strings.TrimSpace(words) == "" { // Slack refuses a message without text
 		words = escaper().Replace(out.Text)
 	}
@@ -123,10 +132,12 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, _ bool) err
 	if strings.TrimSpace(out.Text) == "" {
 		return nil
 	}
+
 	chatID, err := b.web.chat(ctx, out.Route.ChatID)
 	if err != nil {
 		return err
 	}
+
 	err = b.formatted(out, maxChanged, func(content api.MsgOption) error {
 		_, err := call(ctx, func(ctx context.Context) (string, error) {
 			_, ts, _, err := b.api.UpdateMessageContext(ctx, chatID, id, content)
@@ -143,6 +154,7 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = call(ctx, func(ctx context.Context) (string, error) {
 		_, ts, err := b.api.DeleteMessageContext(ctx, chatID, id)
 		return ts, err
@@ -161,6 +173,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	case chat.Seen:
 		return b.mark(ctx, route, b.o.ReactEmoji, b.api.AddReactionContext)
 	}
+
 	err := b.mark(ctx, route, b.o.ReactEmoji, b.api.RemoveReactionContext)
 	if phase == chat.Answered && err == nil {
 		err = b.mark(ctx, route, b.o.DoneEmoji, b.api.AddReactionContext)
@@ -176,6 +189,7 @@ func (b *bot) mark(ctx context.Context, route bus.Route, name string, change fun
 	if name == "" || route.MessageID == "" || b.noMarks.Load() {
 		return nil
 	}
+
 	err := change(ctx, name, api.NewRefToMessage(route.ChatID, route.MessageID))
 	switch {
 	case hasCode(err, "already_reacted", "no_reaction", "message_not_found", "too_many_reactions"):
@@ -184,6 +198,7 @@ func (b *bot) mark(ctx context.Context, route bus.Route, name string, change fun
 		b.noMarks.Store(true)
 		return fmt.Errorf("reactEmoji and doneEmoji need the scope reactions:write and the names of emoji without colons: %w", err)
 	}
+
 	return b.web.classify(err)
 }
 
@@ -193,6 +208,7 @@ func (b *bot) status(ctx context.Context, route bus.Route, words string) error {
 	if route.ThreadID == "" || b.noStatus.Load() {
 		return nil
 	}
+
 	err := b.api.SetAssistantThreadsStatusContext(ctx, api.AssistantThreadsSetStatusParameters{ChannelID: route.ChatID, ThreadTS: route.ThreadID, Status: words})
 	if hasCode(err, "missing_scope", "unknown_method", "not_allowed_token_type", "method_not_supported_for_channel_type", "feature_not_enabled") {
 		b.noStatus.Store(true)

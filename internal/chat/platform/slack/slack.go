@@ -73,10 +73,12 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
 	}
+
 	b := &bot{
 		deps:          d,
 		o:             o,
@@ -85,6 +87,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		clean:         recent.New[string, bool](1000),
 		sharedEarlier: recent.New[string, bool](10_000),
 	}
+
 	b.api = api.New(o.BotToken.Reveal(), api.OptionAppLevelToken(o.AppToken.Reveal()), api.OptionAPIURL(o.APIBase), api.OptionHTTPClient(bounded{h}))
 	b.web = newClient(d, o, b.api, h, b.fail)
 	b.hook = kit.Webhook{
@@ -94,6 +97,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		MaxBody: maxHook,
 		Receive: b.post,
 	}
+
 	d.Gate.SetRules(o.rules())
 	return b, nil
 }
@@ -118,7 +122,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.http.CloseIdleConnections()
 	if err := b.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -133,6 +139,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err != nil {
 		return err
 	}
+
 	var work sync.WaitGroup
 	defer b.flush(ctx)
 	defer in.Wait()
@@ -148,6 +155,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	} else {
 		err = b.listen(ctx, &work)
 	}
+
 	if cause := context.Cause(ctx); chat.IsFatal(cause) {
 		return cause
 	}
@@ -166,6 +174,7 @@ func (b *bot) start(ctx context.Context) error {
 	if err != nil {
 		return b.web.refusedToken("botToken", err)
 	}
+
 	b.me.Store(me)
 	b.web.names.people.Put(me.UserID, me.User)
 	if err := b.deps.Claim(me.TeamID + "/" + me.UserID); err != nil {
@@ -174,6 +183,7 @@ func (b *bot) start(ctx context.Context) error {
 	if b.cursors, err = kit.OpenCursors(b.deps, me.TeamID+"/"+me.UserID); err != nil {
 		return err
 	}
+
 	if lack := missing(me.Header, needed()); lack != "" {
 		b.deps.Log.WarnContext(ctx, "the Slack app lacks scopes; add them under OAuth & Permissions and install the app again", "scopes", lack)
 	}

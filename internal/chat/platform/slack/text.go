@@ -17,12 +17,14 @@ func plain(s, without string, name func(id string) string) string {
 		if !found {
 			break
 		}
+
 		end := strings.IndexAny(rest, "<>")
 		if end < 0 || rest[end] == '<' {
 			out.WriteByte('<')
 			s = rest
 			continue
 		}
+
 		inner := rest[:end]
 		s = rest[end+1:]
 		if id, _, _ := strings.Cut(inner, "|"); without != "" && id == "@"+without {
@@ -31,6 +33,7 @@ func plain(s, without string, name func(id string) string) string {
 		}
 		out.WriteString(token(inner, name))
 	}
+
 	return strings.TrimSpace(text.Valid(unescaper().Replace(out.String())))
 }
 
@@ -51,20 +54,24 @@ func token(inner string, name func(id string) string) string {
 			return "@" + strings.TrimPrefix(label, "@")
 		}
 		return "@" + name(target[1:])
+
 	case target[0] == '#':
 		if label != "" {
 			return "#" + label
 		}
 		return "#" + target[1:]
+
 	case target[0] == '!':
 		if label != "" {
 			return label
 		}
 		word, _, _ := strings.Cut(target[1:], "^")
 		return "@" + word
+
 	case label == "" || strings.HasSuffix(target, label):
 		return strings.TrimPrefix(target, "mailto:")
 	}
+
 	return label + " (" + target + ")"
 }
 

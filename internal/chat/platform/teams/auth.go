@@ -88,6 +88,7 @@ func (v *verifier) verify(ctx context.Context, token string, a *activity) error 
 	case c.Issuer == frameworkIssuer:
 		return endorsed(&c, used, a)
 	}
+
 	return v.own(&c)
 }
 
@@ -134,6 +135,7 @@ func reason(err error) string {
 	if e, ok := errors.AsType[*forgedError](err); ok {
 		return e.why
 	}
+
 	for cause, why := range map[error]string{
 		jwt.ErrTokenExpired:              "it is expired",
 		jwt.ErrTokenNotValidYet:          "it is not valid yet",
@@ -145,6 +147,7 @@ func reason(err error) string {
 			return why
 		}
 	}
+
 	return "its signature is wrong"
 }
 
@@ -173,11 +176,13 @@ type keySet struct {
 func (s *keySet) get(ctx context.Context, id string) (key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	k, known := s.keys[id]
 	now := s.now()
 	if known && now.Sub(s.at) < keysFresh || now.Sub(s.tried) < keysAgain && s.keys != nil {
 		return found(k, known)
 	}
+
 	s.tried = now
 	list, err := s.fetch(ctx)
 	if err != nil {
@@ -187,6 +192,7 @@ func (s *keySet) get(ctx context.Context, id string) (key, error) {
 		}
 		return key{}, fmt.Errorf("%w: %w", errNoKeys, err)
 	}
+
 	s.keys, s.at = list, now
 	k, known = list[id]
 	return found(k, known)
@@ -209,6 +215,7 @@ func (s *keySet) fetch(ctx context.Context) (map[string]key, error) {
 	if err := s.read(ctx, s.url, &about); err != nil {
 		return nil, err
 	}
+
 	var list struct {
 		Keys []struct {
 			Kind         string   `json:"kty"`
@@ -221,6 +228,7 @@ func (s *keySet) fetch(ctx context.Context) (map[string]key, error) {
 	if err := s.read(ctx, about.Keys, &list); err != nil {
 		return nil, err
 	}
+
 	out := map[string]key{}
 	for _, k := range list.Keys {
 		n, errN := base64.RawURLEncoding.DecodeString(strings.TrimRight(k.N, "="))
@@ -230,6 +238,7 @@ func (s *keySet) fetch(ctx context.Context) (map[string]key, error) {
 		}
 		out[k.ID] = key{&rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(new(big.Int).SetBytes(e).Int64())}, k.Endorsements}
 	}
+
 	if len(out) == 0 {
 		return nil, errors.New("the list of keys is empty")
 	}

@@ -38,6 +38,7 @@ func buttons(out bus.Outbound) []any {
 	if q == nil || len(q.Options) == 0 {
 		return nil
 	}
+
 	var rows []any
 	for some := range slices.Chunk(q.Options, rowButtons) {
 		var actions []any
@@ -51,8 +52,10 @@ func buttons(out bus.Outbound) []any {
 				"data": object{"msteams": object{"type": "messageBack", "displayText": label, "text": label, "value": t}, "nanobot": t.Label, "question": t.Question},
 			})
 		}
+
 		rows = append(rows, object{"type": "ActionSet", "actions": actions})
 	}
+
 	return []any{object{
 		"contentType": adaptiveCard,
 		"content":     object{"type": "AdaptiveCard", "version": "1.4", "$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "body": rows},
@@ -70,13 +73,16 @@ func (rc *receiver) tapped(ctx context.Context, a *activity, t tap) error {
 	if !ok {
 		return nil
 	}
+
 	asked, known := b.asked.Get(v.Route.ChatID + "/" + a.ReplyToID)
 	in := pass.Inbound("tap."+rc.id(a), t.Label)
 	in.Untrusted = !known || !asked.Clean || !slices.Contains(asked.Options, t.Label)
+
 	if t.Question != "" {
 		in.Answer = &bus.Answer{QuestionID: t.Question, Option: t.Label}
 		in.Untrusted = false // the program wrote it, and checks it
 	}
+
 	rc.place(&in, a)
 	if err := rc.submit(ctx, in); err != nil {
 		return err
@@ -84,6 +90,7 @@ func (rc *receiver) tapped(ctx context.Context, a *activity, t tap) error {
 	if !known || in.Answer != nil && !v.Direct {
 		return nil // whether the right person tapped, only the agent knows
 	}
+
 	b.unbutton(ctx, v.Route, a.ReplyToID, asked)
 	return nil
 }

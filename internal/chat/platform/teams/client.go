@@ -41,6 +41,7 @@ func newClient(d chat.Deps, o *options, h *http.Client) *client {
 		Judge:  func(a kit.Answer) (json.RawMessage, error) { return judgeLogin(a, d.Name) },
 		Most:   maxAnswer,
 	}
+
 	c.tokens = kit.NewTokens(d.Now, tokenEarly, c.fetchToken)
 	c.connector = kit.REST{
 		Client: h,
@@ -78,6 +79,7 @@ func classify(err error) error {
 	if e == nil {
 		return err
 	}
+
 	switch e.Status {
 	case http.StatusTooManyRequests:
 		return chat.RateLimited(e.After, err)
@@ -88,6 +90,7 @@ func classify(err error) error {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("%w; check that appId is the one of the Azure Bot and tenantId its directory", err)
 	}
+
 	return err
 }
 
@@ -102,12 +105,14 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	if a.OK() {
 		return a.Body, nil
 	}
+
 	var said struct {
 		Error struct {
 			Code    string `json:"code"`
 			Message string `json:"message"`
 		} `json:"error"`
 	}
+
 	_ = json.Unmarshal(a.Body, &said)
 	e := &apiError{
 		Status:  a.Status,
@@ -129,6 +134,7 @@ func (c *client) fetchToken(ctx context.Context) (string, time.Duration, error) 
 		"client_secret": {c.o.AppPassword.Reveal()},
 		"scope":         {"https://api.botframework.com/.default"},
 	}
+
 	var got struct {
 		Token   string `json:"access_token"`
 		Expires int    `json:"expires_in"`
@@ -163,6 +169,7 @@ func judgeLogin(a kit.Answer, section string) (json.RawMessage, error) {
 	case a.Status != http.StatusOK:
 		return nil, fmt.Errorf("%s: HTTP status %d", a.Call, a.Status)
 	}
+
 	return a.Body, nil
 }
 
@@ -187,6 +194,7 @@ func (c *client) get(ctx context.Context, h *http.Client, address string) (io.Re
 	if err != nil {
 		return nil, httpsafe.WithoutURL(err)
 	}
+
 	if c.o.trusted(address) && strings.Contains(req.URL.Path, "/v3/attachments/") {
 		token, err := c.tokens.Get(ctx, "")
 		if err != nil {
@@ -195,6 +203,7 @@ func (c *client) get(ctx context.Context, h *http.Client, address string) (io.Re
 		req.Header.Set("Authorization", "Bearer "+token)
 		h = c.connector.Client
 	}
+
 	res, err := h.Do(req)
 	if err != nil {
 		return nil, httpsafe.WithoutURL(err)

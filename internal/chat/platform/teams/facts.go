@@ -67,6 +67,7 @@ func (f *facts) load() error {
 	if err := f.state.Load(&f.v); err != nil {
 		return err
 	}
+
 	f.loaded = true
 	if f.v.App != f.o.AppID {
 		f.v.App, f.v.Chats, f.v.Offers = f.o.AppID, nil, nil
@@ -77,6 +78,7 @@ func (f *facts) load() error {
 	if f.v.Offers == nil {
 		f.v.Offers = map[string]offer{}
 	}
+
 	f.recent = recent.New[string, string](chatsMost)
 	return nil
 }
@@ -118,14 +120,17 @@ func (f *facts) meet(id, serviceURL string) {
 func (f *facts) record(id, serviceURL string, direct bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	if err := f.load(); err != nil {
 		return err
 	}
+
 	now := f.now()
 	old, known := f.v.Chats[id]
 	if known && old.ServiceURL == serviceURL && now.Sub(old.At) < time.Duration(f.o.RefTouchIntervalS)*time.Second {
 		return nil
 	}
+
 	f.v.Chats[id] = reference{ServiceURL: serviceURL, Personal: direct, At: now}
 	return f.save()
 }

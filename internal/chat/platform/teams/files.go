@@ -79,6 +79,7 @@ func (f *files) add(ctx context.Context, at attachment, direct bool) {
 		f.marks = append(f.marks, "[card]")
 		return
 	}
+
 	f.n++
 	saved, err := f.fetch(ctx, &at)
 	switch {
@@ -115,11 +116,13 @@ func (f *files) record(ctx context.Context, at *attachment, saved bus.Media) {
 			}
 		}
 	}
+
 	if kind == "audio" && f.bot.deps.Transcribe != nil {
 		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, saved.Path)); words != "" {
 			f.marks = append(f.marks, "[transcription: "+words+"]")
 		}
 	}
+
 	f.media = append(f.media, saved)
 	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", kind, saved.Path))
 }
@@ -132,6 +135,7 @@ func (f *files) fetch(ctx context.Context, at *attachment) (bus.Media, error) {
 	case address == "" || !strings.HasPrefix(address, "https://") && !f.bot.o.trusted(address):
 		return bus.Media{}, errNowhere
 	}
+
 	var last error
 	for try := range downloadTries {
 		if try > 0 && wait.For(ctx, downloadRetry<<try) != nil {
@@ -143,6 +147,7 @@ func (f *files) fetch(ctx context.Context, at *attachment) (bus.Media, error) {
 		}
 		last = err
 	}
+
 	return bus.Media{}, last
 }
 
@@ -153,11 +158,13 @@ func (f *files) once(ctx context.Context, address, name string) (bus.Media, erro
 	if err != nil {
 		return bus.Media{}, err
 	}
+
 	defer h.CloseIdleConnections()
 	body, err := f.bot.calls.get(ctx, h, address)
 	if err != nil {
 		return bus.Media{}, err
 	}
+
 	defer body.Close() //nolint:errcheck // read only
 	return f.bot.deps.Media.Save(ctx, name, body)
 }
@@ -169,15 +176,18 @@ func (b *bot) upload(ctx context.Context, address string, f *kit.Attachment) err
 	if !strings.HasPrefix(address, "https://") && !b.o.trusted(address) {
 		return errNowhere
 	}
+
 	h, err := b.deps.Fetch()
 	if err != nil {
 		return err
 	}
+
 	defer h.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, address, f)
 	if err != nil {
 		return httpsafe.WithoutURL(err)
 	}
+
 	req.ContentLength = f.Size()
 	req.Header.Set("Content-Type", "application/octet-stream")
 	req.Header.Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", f.Size()-1, f.Size()))
@@ -185,6 +195,7 @@ func (b *bot) upload(ctx context.Context, address string, f *kit.Attachment) err
 	if err != nil {
 		return httpsafe.WithoutURL(err)
 	}
+
 	defer res.Body.Close() //nolint:errcheck // the status says it
 	if res.StatusCode/100 != 2 {
 		return fmt.Errorf("HTTP status %d", res.StatusCode)

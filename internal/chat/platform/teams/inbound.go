@@ -35,6 +35,7 @@ func (rc *receiver) handle(ctx context.Context, a activity) error {
 	case rc.robot(&a):
 		return nil
 	}
+
 	b.facts.meet(place, a.ServiceURL)
 	switch a.Type {
 	case "message":
@@ -42,14 +43,17 @@ func (rc *receiver) handle(ctx context.Context, a activity) error {
 			return rc.tapped(ctx, &a, tap)
 		}
 		return rc.written(ctx, &a, false)
+
 	case "messageUpdate":
 		if !b.o.EditedMessages || a.ChannelData.EventType != "" && a.ChannelData.EventType != "editMessage" {
 			return nil
 		}
 		return rc.written(ctx, &a, true)
+
 	case "invoke":
 		return rc.consented(ctx, &a)
 	}
+
 	if v := rc.visitor(&a); b.deps.Gate.Knows(ctx, v) { // the bot was installed, or people came
 		return b.facts.record(place, a.ServiceURL, v.Direct)
 	}
@@ -88,11 +92,13 @@ func (rc *receiver) written(ctx context.Context, a *activity, edited bool) error
 		}
 		said.text = b.o.MentionOnlyResponse
 	}
+
 	v := rc.visitor(a)
 	v.Mentioned = said.named || rc.answersUs(a, &said, v.Route)
 	if !v.Direct && !edited {
 		v.Text = said.overheard()
 	}
+
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
@@ -100,17 +106,21 @@ func (rc *receiver) written(ctx context.Context, a *activity, edited bool) error
 	if err := b.facts.record(v.Route.ChatID, a.ServiceURL, v.Direct); err != nil {
 		return err
 	}
+
 	id := rc.id(a)
 	if edited {
 		id += ".edit" + a.Timestamp
 	}
+
 	in := pass.Inbound(id, "")
 	rc.place(&in, a)
 	in.Untrusted = false // it has only what was typed
+
 	if in.Answer = rc.replied(a, &said, edited); in.Answer != nil {
 		in.Text = said.text
 		return rc.submit(ctx, in)
 	}
+
 	rc.compose(ctx, &in, a, &said, v)
 	return pass.Submit(ctx, in, rc.submit)
 }
@@ -129,6 +139,7 @@ func (rc *receiver) answersUs(a *activity, said *said, route bus.Route) bool {
 		}
 		ours = ours || q.of != "" && q.of == a.Recipient.Name
 	}
+
 	return ours
 }
 
@@ -157,16 +168,20 @@ func (rc *receiver) compose(ctx context.Context, in *bus.Inbound, a *activity, s
 	for _, at := range a.Attachments {
 		files.add(ctx, at, v.Direct)
 	}
+
 	var lines []string
 	if said.text != "" {
 		lines = append(lines, said.text)
 	}
+
 	for _, q := range said.quotes {
 		in.Quoted = append(in.Quoted, q.shown())
 	}
+
 	if len(files.marks) > 0 {
 		in.Quoted = append(in.Quoted, bus.Quote{About: "files", Text: strings.Join(files.marks, "\n")})
 	}
+
 	in.Media = files.media
 	in.Text = strings.Join(lines, "\n")
 	if !v.Direct && !strings.HasPrefix(in.Text, "/") {
@@ -183,15 +198,18 @@ func (rc *receiver) replied(a *activity, said *said, edited bool) *bus.Answer {
 	if edited || len(said.files) > 0 || len(said.quotes) > 1 {
 		return nil
 	}
+
 	place, _ := a.place()
 	ids := []string{a.ReplyToID}
 	if len(said.quotes) == 1 {
 		ids = []string{said.quotes[0].id}
 	}
+
 	q, ok := rc.bot.asked.Get(place + "/" + ids[0])
 	if !ok || ids[0] == "" {
 		return nil
 	}
+
 	word := strings.TrimSuffix(said.text, " "+q.Code)
 	if _, remark, ok := q.Choose(word); !ok || remark != "" || strings.HasPrefix(word, "/") {
 		return nil

@@ -37,10 +37,12 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 	if len(out.Media) != 1 {
 		return "", chat.Permanent(fmt.Errorf("one file at a time, got %d", len(out.Media)))
 	}
+
 	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxFile)
 	if err != nil {
 		return "", err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	if slices.Contains([]string{"image/png", "image/jpeg", "image/gif"}, f.MIME) && f.Size() <= maxImage {
 		data, err := io.ReadAll(f)
@@ -52,6 +54,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 			Attachments: []any{object{"contentType": f.MIME, "contentUrl": "data:" + f.MIME + ";base64," + base64.StdEncoding.EncodeToString(data), "name": f.Name}},
 		})
 	}
+
 	if isGroup(out.Route) || f.Size() == 0 {
 		why := phrase.In(out.Language, "Teams lets bots send files in personal chats only")
 		if f.Size() == 0 {
@@ -59,6 +62,7 @@ func (b *bot) sendFile(ctx context.Context, out bus.Outbound) (string, error) {
 		}
 		return b.post(ctx, out.Route, note(out.Language, f.Name, why))
 	}
+
 	return b.offer(ctx, out, f)
 }
 
@@ -74,6 +78,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound, f *kit.Attachment) (s
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err
 	}
+
 	path := out.Media[0].Path
 	if !strings.Contains(path, "://") {
 		abs, err := filepath.Abs(path)
@@ -82,6 +87,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound, f *kit.Attachment) (s
 		}
 		path = abs
 	}
+
 	id := rand.Text()
 	err := b.facts.addOffer(id, offer{
 		Chat: out.Route.ChatID,
@@ -94,6 +100,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound, f *kit.Attachment) (s
 	if err != nil {
 		return "", err
 	}
+
 	mark := object{"offer": id}
 	sent, err := b.post(ctx, out.Route, outgoing{
 		Type: "message", Text: out.Text, ReplyToID: b.replyTo(out),
@@ -124,12 +131,14 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 			Kind    string `json:"fileType"`
 		} `json:"uploadInfo"`
 	}
+
 	err := json.Unmarshal(a.Value, &value)
 	v := rc.visitor(a)
 	o, ok := b.facts.findOffer(value.Context.Offer, v.Route.ChatID)
 	if err != nil || !ok || !b.deps.Gate.Knows(ctx, v) {
 		return nil
 	}
+
 	defer func() { // at last: after a crash the person learns at least that it failed
 		if err := b.facts.dropOffer(value.Context.Offer); err != nil {
 			b.deps.Log.WarnContext(ctx, "cannot forget an offer", "err", err)
@@ -140,9 +149,11 @@ func (rc *receiver) consented(ctx context.Context, a *activity) error {
 			b.deps.Log.DebugContext(ctx, "remove an offer", "err", err)
 		}
 	}
+
 	if value.Action != "accept" {
 		return nil
 	}
+
 	answer := outgoing{Type: "message", Attachments: []any{object{
 		"contentType": infoCard, "contentUrl": value.Upload.Content, "name": value.Upload.Name,
 		"content": object{"uniqueId": value.Upload.ID, "fileType": value.Upload.Kind},
@@ -163,6 +174,7 @@ func (b *bot) give(ctx context.Context, o offer, address string) error {
 	if err != nil {
 		return err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {

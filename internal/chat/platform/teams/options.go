@@ -79,12 +79,14 @@ func (o *options) Check() error {
 	case o.RefTouchIntervalS < 0:
 		return errors.New("refTouchIntervalS: at least 0")
 	}
+
 	o.LoginBase = strings.TrimRight(o.LoginBase, "/")
 	for key, address := range map[string]string{"loginBase": o.LoginBase, "openIdUrl": o.OpenIDURL} {
 		if u, err := url.Parse(address); err != nil || !safe(u) {
 			return fmt.Errorf("%s: not an https address", key)
 		}
 	}
+
 	// Who trusts another cloud alone has no address for conversations that wrote nothing yet.
 	if chosen := o.ServiceURL != defaults().ServiceURL; !o.trusted(o.ServiceURL) && (chosen || len(o.TrustedServiceURLHosts) == 0) {
 		return errors.New("serviceUrl: its host is not in trustedServiceUrlHosts")
@@ -104,6 +106,7 @@ func (o *options) trusted(address string) bool {
 	if err != nil || u.User != nil {
 		return false
 	}
+
 	host := strings.TrimRight(strings.ToLower(u.Hostname()), ".")
 	if !safe(u) {
 		return false

@@ -50,6 +50,7 @@ func (b *bot) receive(w http.ResponseWriter, r *http.Request, body []byte) {
 		kit.Reply(w, http.StatusBadRequest)
 		return
 	}
+
 	if b.o.ValidateInboundAuth {
 		err := b.auth.verify(ctx, bearerOf(r), &a)
 		if e, ok := errors.AsType[*forgedError](err); ok {
@@ -57,17 +58,20 @@ func (b *bot) receive(w http.ResponseWriter, r *http.Request, body []byte) {
 			kit.Reply(w, http.StatusUnauthorized)
 			return
 		}
+
 		if err != nil {
 			b.complain(ctx, "its token cannot be checked now", err)
 			kit.Reply(w, http.StatusServiceUnavailable)
 			return
 		}
 	}
+
 	if why := b.outside(&a); why != "" {
 		b.complain(ctx, why, nil)
 		accept(w)
 		return
 	}
+
 	switch a.Type {
 	case "message", "messageUpdate", "conversationUpdate", "installationUpdate":
 	case "invoke":
@@ -75,10 +79,12 @@ func (b *bot) receive(w http.ResponseWriter, r *http.Request, body []byte) {
 			kit.Reply(w, http.StatusNotImplemented)
 			return
 		}
+
 	default:
 		accept(w)
 		return
 	}
+
 	b.hold(ctx, w, &a, body)
 }
 
@@ -90,11 +96,13 @@ func (b *bot) hold(ctx context.Context, w http.ResponseWriter, a *activity, body
 	if a.Type == "messageUpdate" {
 		key += "/" + a.Timestamp
 	}
+
 	in := b.in.Load()
 	if in == nil {
 		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
+
 	if err := in.Hold(ctx, place, key, *a); err != nil {
 		if !errors.Is(err, chat.ErrStopping) {
 			b.complain(ctx, "it cannot be kept and is left to Teams", err)
@@ -102,6 +110,7 @@ func (b *bot) hold(ctx context.Context, w http.ResponseWriter, a *activity, body
 		kit.Reply(w, http.StatusServiceUnavailable)
 		return
 	}
+
 	accept(w)
 }
 

@@ -27,6 +27,7 @@ func preview(source string) string {
 		}
 		last = r
 	}
+
 	return out.String()
 }
 
@@ -44,6 +45,7 @@ func render(source string) string {
 		markdown.Strike:   {"~~", "~~"},
 		markdown.Rule:     {"---", ""},
 	}
+
 	w.Own = map[markdown.Kind]func(markdown.Node, string){
 		markdown.Heading:   w.heading,
 		markdown.Code:      func(n markdown.Node, in string) { w.Lines(markdown.Fence(n.Info, n.Text), in) },
@@ -53,6 +55,7 @@ func render(source string) string {
 		markdown.Link:      w.link,
 		markdown.Image:     w.link,
 	}
+
 	w.Blocks(markdown.Parse(text.Valid(source)), "")
 	return strings.TrimSpace(w.String())
 }
@@ -86,12 +89,14 @@ func (w *writer) link(n markdown.Node, in string) {
 	if w.TrimSuffix("!") {
 		w.WriteString(`\!`) // it would make a picture of the link
 	}
+
 	words := markdown.Words(n.Children)
 	u, err := url.Parse(n.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" && u.Scheme != "mailto" || words == "" {
 		w.Text(markdown.Words([]markdown.Node{n}), in)
 		return
 	}
+
 	if words == n.URL {
 		if before, ok := strings.CutSuffix(n.URL, "!"); ok {
 			w.WriteString(before + "%21") // a link that follows would become a picture
@@ -100,6 +105,7 @@ func (w *writer) link(n markdown.Node, in string) {
 		w.WriteString(n.URL)
 		return
 	}
+
 	w.Between([2]string{"[", "](" + markdown.Address(n.URL) + ")"}, n, in)
 }
 
@@ -111,6 +117,7 @@ func escape(line, s string) string {
 	if line != "" {
 		before, _ = utf8.DecodeLastRuneInString(line)
 	}
+
 	start := strings.Trim(line, " >-") == "" && (line == "" || before == ' ') // nothing but marks of blocks
 	began, link := start, strings.LastIndex(s, "](")
 	for i, r := range s {
@@ -126,15 +133,18 @@ func escape(line, s string) string {
 			start && r == '=' && after == '=':
 			out.WriteByte('\\')
 			out.WriteRune(r)
+
 		case (r == '.' || r == ')') && after == ' ' && began && numbered(s[:i]):
 			out.WriteByte('\\')
 			out.WriteRune(r)
 		default:
 			out.WriteRune(r)
 		}
+
 		start = false
 		before = r
 	}
+
 	return out.String()
 }
 

@@ -23,6 +23,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 			return id, err
 		}
 	}
+
 	id, err := b.post(ctx, out.Route, b.message(out, out.Kind != bus.Delta))
 	if err == nil {
 		b.recordQuestion(out, id)
@@ -54,6 +55,7 @@ func (b *bot) message(out bus.Outbound, complete bool) outgoing {
 	default:
 		m.Text = preview(out.Text)
 	}
+
 	return m
 }
 
@@ -71,13 +73,16 @@ func (b *bot) address(route bus.Route, id string) (string, error) {
 	if !strings.Contains(place, ":") {
 		return "", chat.Permanent(fmt.Errorf("%q is not a conversation of Teams: use the id that its messages come from", place))
 	}
+
 	if route.ThreadID != "" && b.o.ReplyInThread {
 		place += ";messageid=" + route.ThreadID
 	}
+
 	base := b.facts.where(route.ChatID)
 	if !b.o.trusted(base) {
 		return "", chat.Permanent(fmt.Errorf("the serviceUrl of the conversation is not in trustedServiceUrlHosts"))
 	}
+
 	out := strings.TrimRight(base, "/") + "/v3/conversations/" + url.PathEscape(place) + "/activities"
 	if id != "" {
 		out += "/" + url.PathEscape(id)
@@ -112,6 +117,7 @@ func (b *bot) replace(ctx context.Context, out bus.Outbound, id string, complete
 	if err != nil {
 		return err
 	}
+
 	m := b.message(out, complete)
 	m.ReplyToID = ""
 	_, err = b.calls.call(ctx, http.MethodPut, address, m)

@@ -71,6 +71,7 @@ func (b *bot) beginStream(ctx context.Context, out bus.Outbound) (id string, ok 
 	if b.streams.busy(out.Route.ChatID, now) {
 		return "", false, nil
 	}
+
 	st := &stream{chat: out.Route.ChatID, shown: preview(out.Text), sequence: 1, began: now}
 	m := st.piece(st.shown)
 	m.ReplyToID = b.replyTo(out)
@@ -81,6 +82,7 @@ func (b *bot) beginStream(ctx context.Context, out bus.Outbound) (id string, ok 
 	if err != nil || st.id == "" {
 		return "", false, err
 	}
+
 	b.streams.store(st)
 	return st.id, true, nil
 }
@@ -105,10 +107,12 @@ func (b *bot) grow(ctx context.Context, st *stream, out bus.Outbound, final bool
 	if final {
 		return b.closeStream(ctx, st, out)
 	}
+
 	text := preview(out.Text)
 	if st.mute || text == st.shown || !strings.HasPrefix(text, st.shown) {
 		return nil // the end will say it
 	}
+
 	st.sequence++
 	_, err := b.post(ctx, out.Route, st.piece(text))
 	switch {
@@ -123,6 +127,7 @@ func (b *bot) grow(ctx context.Context, st *stream, out bus.Outbound, final bool
 	default:
 		st.sequence--
 	}
+
 	return err
 }
 
@@ -138,6 +143,7 @@ func (b *bot) closeStream(ctx context.Context, st *stream, out bus.Outbound) err
 		m.TextFormat = "markdown"
 		m.Attachments = nil
 	}
+
 	if !st.mute {
 		_, err := b.post(ctx, out.Route, m)
 		if err != nil && !refusedStream(err) {
@@ -145,6 +151,7 @@ func (b *bot) closeStream(ctx context.Context, st *stream, out bus.Outbound) err
 		}
 		same = same && err == nil
 	}
+
 	b.streams.drop(st)
 	if same && !st.mute {
 		b.recordQuestion(out, st.id)

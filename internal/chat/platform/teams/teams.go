@@ -61,10 +61,12 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
 	}
+
 	b := &bot{
 		deps:   d,
 		o:      o,
@@ -74,6 +76,7 @@ func newChannel(d chat.Deps, section json.RawMessage) (chat.Channel, error) {
 		asked:  recent.New[string, bus.Question](1000),
 		logged: recent.New[string, time.Time](100),
 	}
+
 	b.web = kit.Webhook{Path: o.Path, Host: o.Host, Port: o.Port, Known: b.known, Receive: b.receive}
 	return b, nil
 }
@@ -92,14 +95,18 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.calls.connector.Client.CloseIdleConnections()
 	if !b.o.ValidateInboundAuth {
 		b.deps.Log.WarnContext(ctx, "validateInboundAuth is off: any program of this machine can write as any person")
 	}
+
 	if err := b.deps.Claim(b.o.AppID); err != nil {
 		return err
 	}
+
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	b.stop.Store(&stop)
@@ -107,6 +114,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if err != nil {
 		return err
 	}
+
 	defer in.Wait()
 	b.in.Store(in)
 	err = b.web.Serve(ctx, b.begin)
@@ -160,19 +168,23 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	defer h.CloseIdleConnections()
 	if _, err := newClient(d, o, h).tokens.Get(ctx, ""); err != nil {
 		return chat.Report{}, err
 	}
+
 	r := chat.Report{Identity: o.AppID, Checks: []chat.Check{{Name: "credentials", OK: true, Detail: "Microsoft issued a token"}}}
 	check := chat.Check{Name: "keys", OK: true, Detail: "the keys that Teams signs with can be read"}
 	if _, err := newVerifier(d, o, h).framework.fetch(ctx); err != nil {
 		check.OK, check.Detail = false, chat.Explain(err).Error()+"; check openIdUrl and the proxy"
 	}
+
 	r.Checks = append(r.Checks, check)
 	return r, nil
 }

@@ -33,10 +33,12 @@ func (q quote) shown() bus.Quote {
 	if q.forwarded {
 		about, verb = "forwarded", "forwarded, written by"
 	}
+
 	who := text.Speaker(q.of)
 	if who == "" {
 		who = "a message"
 	}
+
 	body := strings.TrimSpace(text.Ellipsis(text.Valid(q.text), quoteMost))
 	if body != "" {
 		body = ": " + body
@@ -72,6 +74,7 @@ func read(a *activity) said {
 			s.files = append(s.files, at.kind())
 		}
 	}
+
 	body := a.Text
 	for _, e := range a.Entities {
 		switch {
@@ -84,12 +87,14 @@ func read(a *activity) said {
 			s.quotes = append(s.quotes, quote{id: e.Quoted.MessageID, of: e.Quoted.Sender, text: plain(e.Quoted.Preview)})
 		}
 	}
+
 	if typed, quotes := quotedIn(page, a); len(quotes) > 0 {
 		body = typed
 		if len(s.quotes) == 0 {
 			s.quotes = quotes
 		}
 	}
+
 	s.text = plain(body)
 	if len(s.quotes) == 0 {
 		if q, rest, ok := wrapped(s.text); ok {
@@ -108,6 +113,7 @@ func plain(s string) string {
 			out.WriteString(rest)
 			break
 		}
+
 		out.WriteString(rest[:i])
 		rest = rest[i:]
 		end := strings.IndexByte(rest, '>')
@@ -115,6 +121,7 @@ func plain(s string) string {
 		if end > 0 {
 			tag = strings.ToLower(rest[1:end])
 		}
+
 		switch {
 		case tag == "at" || strings.HasPrefix(tag, "at "):
 			out.WriteByte('@') // another person is mentioned
@@ -126,8 +133,10 @@ func plain(s string) string {
 			rest = rest[1:]
 			continue
 		}
+
 		rest = rest[end+1:]
 	}
+
 	clean := strings.NewReplacer("\u00a0", " ", "\r\n", "\n", "\r", "\n").Replace(html.UnescapeString(out.String()))
 	return strings.TrimSpace(text.Valid(clean))
 }
@@ -139,6 +148,7 @@ func wrapped(s string) (quote, string, bool) {
 	if who, ok := cutFold(strings.TrimSpace(first), "replying to "); ok && rest != "" {
 		return quote{of: strings.Trim(who, " :")}, rest, true
 	}
+
 	if strings.HasPrefix(first, "Reply wrapper") && rest != "" {
 		old, typed, ok := strings.Cut(rest, "\n\n")
 		if !ok {
@@ -148,8 +158,10 @@ func wrapped(s string) (quote, string, bool) {
 			}
 			old, typed = rest[:i], rest[i+1:]
 		}
+
 		return quote{text: strings.Join(strings.Fields(old), " ")}, strings.TrimSpace(typed), true
 	}
+
 	return quote{}, "", false
 }
 
@@ -182,6 +194,7 @@ func quotedIn(source string, a *activity) (typed string, quotes []quote) {
 	if !strings.Contains(source, "<blockquote") {
 		return "", nil
 	}
+
 	p := page{bot: a.Recipient.Name}
 	z := nethtml.NewTokenizer(strings.NewReader(source))
 	for {
@@ -213,6 +226,7 @@ func (p *page) open(t nethtml.Token) {
 			prop = at.Val
 		}
 	}
+
 	switch {
 	case p.depth > 0:
 		if t.Data == "blockquote" {
@@ -224,6 +238,7 @@ func (p *page) open(t nethtml.Token) {
 		if prop == "time" {
 			p.skip = p.depth
 		}
+
 	case t.Data == "blockquote" && strings.HasSuffix(kind, replyItem):
 		p.depth, p.quotes = 1, append(p.quotes, quote{id: id})
 	case t.Data == "blockquote" && strings.HasSuffix(kind, forwardItem):
@@ -231,6 +246,7 @@ func (p *page) open(t nethtml.Token) {
 	case strings.HasSuffix(kind, mentionItem):
 		p.typed.WriteString(" ")
 	}
+
 	if t.Data == "br" || t.Data == "p" || t.Data == "div" {
 		p.write("\n")
 	}

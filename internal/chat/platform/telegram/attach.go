@@ -41,6 +41,7 @@ func (m *message) attachments() []attachment {
 		}
 		out = append(out, attachment{"image", best, ".jpg"})
 	}
+
 	for _, a := range []struct {
 		kind string
 		file *file
@@ -56,6 +57,7 @@ func (m *message) attachments() []attachment {
 			out = append(out, attachment{a.kind, *a.file, a.ext})
 		}
 	}
+
 	if m.Document != nil && m.Animation == nil { // an animation comes as a document as well
 		out = append(out, attachment{"file", *m.Document, ""})
 	}
@@ -71,6 +73,7 @@ func (a attachment) name() string {
 	if a.file.Name != "" {
 		return a.file.Name
 	}
+
 	ext := extension(a.file.MIME)
 	if ext == "" {
 		ext = a.ext
@@ -133,6 +136,7 @@ func (f *files) add(ctx context.Context, m *message, own bool) {
 		if f.seen[a.file.UniqueID] {
 			continue
 		}
+
 		f.seen[a.file.UniqueID] = true
 		switch saved, err := f.fetch(ctx, a); {
 		case errors.Is(err, media.ErrTooLarge):
@@ -169,6 +173,7 @@ func (f *files) record(ctx context.Context, a attachment, saved bus.Media, spoke
 			}
 		}
 	}
+
 	f.media = append(f.media, saved)
 	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", a.kind, saved.Path))
 }
@@ -180,15 +185,18 @@ func (f *files) fetch(ctx context.Context, a attachment) (bus.Media, error) {
 	case a.file.Size > min(maxDownload, f.bot.deps.Media.Max):
 		return bus.Media{}, media.ErrTooLarge
 	}
+
 	var last error
 	for try := range downloadTries {
 		if try > 0 && wait.For(ctx, downloadRetry<<try) != nil {
 			return bus.Media{}, ctx.Err()
 		}
+
 		saved, err := f.once(ctx, a)
 		if err == nil || errors.Is(err, media.ErrTooLarge) {
 			return saved, err
 		}
+
 		last = err
 		if e := refusal(err); e != nil && e.Code/100 == 4 && e.RetryAfter == 0 {
 			if e.mentions("file is too big") {
@@ -197,6 +205,7 @@ func (f *files) fetch(ctx context.Context, a attachment) (bus.Media, error) {
 			break
 		}
 	}
+
 	return bus.Media{}, last
 }
 
@@ -210,11 +219,13 @@ func (f *files) once(ctx context.Context, a attachment) (bus.Media, error) {
 	if got.Path == "" {
 		return bus.Media{}, errors.New("getFile: no path in the answer")
 	}
+
 	a.file.Path = got.Path
 	body, err := f.bot.calls.download(ctx, got.Path)
 	if err != nil {
 		return bus.Media{}, err
 	}
+
 	defer body.Close() //nolint:errcheck // read only
 	saved, err := f.bot.deps.Media.Save(ctx, a.name(), body)
 	if err != nil {

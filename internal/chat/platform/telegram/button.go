@@ -26,6 +26,7 @@ func (b *bot) buttons(out bus.Outbound) *keyboard {
 	if q == nil || len(q.Options) == 0 || !b.o.InlineKeyboards {
 		return nil
 	}
+
 	k := &keyboard{}
 	for i, label := range q.Options {
 		data := label
@@ -37,6 +38,7 @@ func (b *bot) buttons(out bus.Outbound) *keyboard {
 		}
 		k.Rows = append(k.Rows, []button{{Text: label, Data: data}})
 	}
+
 	return k
 }
 
@@ -46,6 +48,7 @@ func (q *callbackQuery) tappedOn() (button, bool) {
 	if q.Message.ReplyMarkup == nil {
 		return button{}, false
 	}
+
 	for _, row := range q.Message.ReplyMarkup.Rows {
 		for _, btn := range row {
 			if btn.Data == q.Data {
@@ -53,6 +56,7 @@ func (q *callbackQuery) tappedOn() (button, bool) {
 			}
 		}
 	}
+
 	return button{}, false
 }
 
@@ -85,6 +89,7 @@ func (rc *receiver) replied(parts []*message, edited bool) *bus.Answer {
 	case m.Text == "", len(m.notes()) > 0, len(m.attachments()) > 0:
 		return nil // more than a word
 	}
+
 	q := m.ReplyTo.question()
 	word := strings.TrimSuffix(rc.withoutUs(m.Text, m.Entities), " "+q.Code)
 	if _, remark, ok := q.Choose(word); q.ID == "" || !ok || remark != "" || strings.HasPrefix(word, "/") {
@@ -105,6 +110,7 @@ func (m *message) question() (q bus.Question) {
 		}
 		return q
 	}
+
 	if q, ok := chat.AskedIn(m.Text); ok {
 		q.ID = q.Code
 		return q
@@ -117,6 +123,7 @@ func (rc *receiver) tapped(ctx context.Context, q *callbackQuery) error {
 	if q.Message == nil || q.From == nil {
 		return nil
 	}
+
 	m := *q.Message
 	v := rc.visitor(&m, q.From)
 	v.Mentioned, v.At = true, time.Time{} // Telegram does not say when it was tapped
@@ -124,19 +131,23 @@ func (rc *receiver) tapped(ctx context.Context, q *callbackQuery) error {
 	if !ok {
 		return nil
 	}
+
 	btn, there := q.tappedOn()
 	if !there || !rc.ours(&m) {
 		rc.bot.deps.Log.WarnContext(ctx, "a tap on a button that the message does not have is dropped", "sender", q.From.ID)
 		return nil
 	}
+
 	label := btn.Text
 	in := pass.Inbound("tap."+q.ID, label)
 	// The model wrote the label, perhaps after it had read a stranger's words.
 	in.Untrusted = !rc.bot.clean.Has(in.Route.ChatID + "/" + strconv.FormatInt(m.ID, 10))
+
 	if id := btn.question(); id != "" {
 		in.Answer = &bus.Answer{QuestionID: id, Option: label}
 		in.Untrusted = false // the program wrote it
 	}
+
 	rc.place(&in, &m)
 	in.Meta = rc.meta(&m, q.From)
 	in.Meta["callback_query_id"] = q.ID
@@ -145,13 +156,16 @@ func (rc *receiver) tapped(ctx context.Context, q *callbackQuery) error {
 	if err := rc.submit(ctx, in); err != nil {
 		return err
 	}
+
 	// The rest is for the eye: the little clock goes away, and the buttons.
 	if err := rc.bot.calls.call(ctx, "answerCallbackQuery", map[string]string{"callback_query_id": q.ID}, nil); err != nil {
 		rc.bot.deps.Log.DebugContext(ctx, "answer a tap", "err", err)
 	}
+
 	if in.Answer != nil && !v.Direct {
 		return nil // whether the right person tapped, only the agent knows
 	}
+
 	err := rc.bot.calls.call(ctx, "editMessageReplyMarkup", outgoing{ChatID: m.Chat.ID, MessageID: m.ID}, nil)
 	if err != nil {
 		rc.bot.deps.Log.DebugContext(ctx, "remove buttons", "err", err)

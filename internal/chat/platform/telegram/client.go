@@ -73,6 +73,7 @@ func classify(err error) error {
 	if e == nil {
 		return err
 	}
+
 	switch e.Code {
 	case http.StatusTooManyRequests:
 		return chat.RateLimited(time.Duration(max(e.RetryAfter, 1))*time.Second, err)
@@ -81,6 +82,7 @@ func classify(err error) error {
 	case http.StatusUnauthorized, http.StatusNotFound: // the token; Run says so
 		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	}
+
 	return err
 }
 

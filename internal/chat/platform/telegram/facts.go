@@ -41,6 +41,7 @@ func (f *facts) load() error {
 	if err := f.state.Load(&f.v); err != nil {
 		return err
 	}
+
 	f.loaded = true
 	if f.v.Bot != f.bot {
 		f.v.Bot, f.v.Offset, f.v.Moved, f.v.Held = f.bot, 0, nil, nil
@@ -89,15 +90,18 @@ func (f *facts) setOffset(n int64, now time.Time) error {
 func (f *facts) adopt(ctx context.Context, in *kit.Intake[job]) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	if len(f.v.Held) == 0 {
 		return nil
 	}
+
 	for _, u := range f.v.Held {
 		j := job{Bot: f.bot, Updates: []update{u}}
 		if err := in.Hold(ctx, j.chat(), j.key(), j); err != nil {
 			return err
 		}
 	}
+
 	f.v.Held = nil
 	return f.save()
 }
@@ -106,20 +110,25 @@ func (f *facts) adopt(ctx context.Context, in *kit.Intake[job]) error {
 func (f *facts) move(from string, to int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	if err := f.load(); err != nil {
 		return err
 	}
+
 	if f.v.Moved == nil {
 		f.v.Moved = map[string]int64{}
 	}
+
 	if from == strconv.FormatInt(to, 10) || f.v.Moved[from] == to {
 		return nil
 	}
+
 	for first, now := range f.v.Moved {
 		if strconv.FormatInt(now, 10) == from {
 			from = first
 		}
 	}
+
 	f.v.Moved[from] = to
 	return f.save()
 }

@@ -42,6 +42,7 @@ func (b *bot) sendAs(ctx context.Context, kind string, to outgoing, out bus.Outb
 	if err != nil {
 		return err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	if kind == "" {
 		kind = shownAs(f)
@@ -51,12 +52,14 @@ func (b *bot) sendAs(ctx context.Context, kind string, to outgoing, out bus.Outb
 		if err != nil {
 			return err
 		}
+
 		if caption != "" {
 			params["caption"] = caption
 		}
 		if kind == "video" {
 			params["supports_streaming"] = "true"
 		}
+
 		method := "send" + strings.ToUpper(kind[:1]) + kind[1:]
 		return b.calls.upload(ctx, method, params, kind, f, sent)
 	})
@@ -70,6 +73,7 @@ func (b *bot) caption(to outgoing, out bus.Outbound, try func(to outgoing, capti
 	if markdown.UTF16.Length(out.Text) > maxCaption {
 		return chat.Permanent(fmt.Errorf("the text under a file is over %d characters", maxCaption))
 	}
+
 	out.Media = nil
 	return b.formatted(to, out, func(to outgoing) error {
 		text := to.Text
@@ -91,6 +95,7 @@ func shownAs(f *kit.Attachment) string {
 	case "audio/mpeg", "audio/mp4", "audio/wave", "audio/aac":
 		return "audio"
 	}
+
 	switch f.Kind {
 	case kit.VoiceFile:
 		return "voice"

@@ -28,6 +28,7 @@ func toHTML(source string) (out string, ok bool) {
 			return h.String(), true
 		}
 	}
+
 	return "", false
 }
 
@@ -90,6 +91,7 @@ func (h *html) quote(n markdown.Node, in string) {
 		h.Blocks(n, in)
 		return
 	}
+
 	h.quoted = true
 	h.entities++
 	h.WriteString("<blockquote>")

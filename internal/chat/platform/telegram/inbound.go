@@ -31,6 +31,7 @@ func (rc *receiver) handle(ctx context.Context, us []update) error {
 	if q := us[0].Callback; q != nil {
 		return rc.tapped(ctx, q)
 	}
+
 	var parts []*message
 	for i := range us {
 		m := us[i].Message
@@ -41,9 +42,11 @@ func (rc *receiver) handle(ctx context.Context, us []update) error {
 			parts = append(parts, m)
 		}
 	}
+
 	if len(parts) == 0 {
 		return nil
 	}
+
 	slices.SortStableFunc(parts, func(x, y *message) int { return int(x.ID - y.ID) })
 	return rc.written(ctx, parts, us[0].Message == nil)
 }
@@ -58,6 +61,7 @@ func (rc *receiver) concerns(ctx context.Context, m *message) bool {
 	case m.MigrateFrom != 0:
 		err = rc.bot.facts.move(strconv.FormatInt(m.MigrateFrom, 10), m.Chat.ID)
 	}
+
 	if err != nil {
 		rc.bot.deps.Log.ErrorContext(ctx, "cannot save the new number of a chat", "err", err)
 	}
@@ -85,17 +89,21 @@ func (rc *receiver) written(ctx context.Context, parts []*message, edited bool) 
 		}
 		v.Mentioned = v.Mentioned || sure && strings.HasPrefix(line, "/") || rc.mentioned(s, entities) || rc.answersUs(p)
 	}
+
 	if !edited {
 		v.Text = rc.overheard(parts)
 	}
+
 	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
 	}
+
 	id := rc.id(m)
 	if edited {
 		id += ".edit" + strconv.FormatInt(m.EditDate, 10)
 	}
+
 	in := pass.Inbound(id, "")
 	rc.place(&in, m)
 	in.Meta = rc.meta(m, m.From)
@@ -119,6 +127,7 @@ func (rc *receiver) overheard(parts []*message) string {
 			out = append(out, "["+a.kind+"]")
 		}
 	}
+
 	return strings.Join(out, " ")
 }
 
@@ -217,6 +226,7 @@ func span(s string, e entity) (from, to int) {
 		}
 		n += utf16.RuneLen(r)
 	}
+
 	if n < e.Offset || from > to {
 		from = to
 	}
@@ -247,6 +257,7 @@ func (rc *receiver) compose(ctx context.Context, parts []*message, v access.Visi
 		if m.typed {
 			s, _, _ = rc.command(rc.withoutUs(s, entities))
 		}
+
 		switch {
 		case text.Blank(s):
 		case m.typed:
@@ -255,29 +266,36 @@ func (rc *receiver) compose(ctx context.Context, parts []*message, v access.Visi
 			}
 			said = true
 			lines = append(lines, text.Valid(s))
+
 		default:
 			quotes = append(quotes, bus.Quote{About: m.writer(), Text: strings.TrimPrefix(forwarded(m.ForwardOrigin)+"\n"+text.Valid(s), "\n")})
 		}
+
 		if l := m.Location; l != nil && m.typed && m.Venue == nil {
 			lines = append(lines, m.notes()...)
 		} else if notes := m.notes(); len(notes) > 0 {
 			quotes = append(quotes, bus.Quote{About: "sent along", Text: strings.Join(notes, "\n")})
 		}
+
 		files.add(ctx, m, true)
 	}
+
 	for _, s := range files.spoken {
 		if !v.Direct && !said {
 			s = speaker(parts[0].From) + ": " + s
 		}
 		lines, said = append(lines, s), true
 	}
+
 	if len(files.marks) > 0 {
 		quotes = append(quotes, bus.Quote{About: "files", Text: strings.Join(files.marks, "\n")})
 	}
+
 	nothing := ""
 	if len(lines)+len(quotes) == 0 { // only our name, or only invisible signs: the sender waits for an answer
 		nothing = "[empty message]"
 	}
+
 	switch {
 	case !said && !v.Direct:
 		lines = append(lines, strings.TrimSpace(speaker(parts[0].From)+": "+nothing))
@@ -313,15 +331,18 @@ func (rc *receiver) replyTag(ctx context.Context, m *message, files *files) []bu
 	if r == nil || r.TopicCreated != nil {
 		return nil
 	}
+
 	files.add(ctx, r, false)
 	s, _ := r.words()
 	if m.Quote != nil && m.Quote.Text != "" {
 		s = m.Quote.Text
 	}
+
 	s = strings.TrimSpace(text.Ellipsis(text.Valid(s), quoteMost))
 	if s == "" {
 		s = strings.Join(r.notes(), " ")
 	}
+
 	to := "a message"
 	switch {
 	case r.From != nil && r.From.ID == rc.bot.me.Load().ID:
@@ -331,6 +352,7 @@ func (rc *receiver) replyTag(ctx context.Context, m *message, files *files) []bu
 	case r.From != nil && r.From.FirstName != "":
 		to = text.Speaker(r.From.FirstName)
 	}
+
 	if s != "" {
 		s = ": " + s
 	}
@@ -342,6 +364,7 @@ func forwarded(o *origin) string {
 	if o == nil {
 		return ""
 	}
+
 	who := o.SenderName
 	switch {
 	case o.SenderUser != nil:
@@ -351,6 +374,7 @@ func forwarded(o *origin) string {
 	case o.Chat != nil:
 		who = o.Chat.Title
 	}
+
 	if who = text.Speaker(who); who == "" {
 		who = "somebody"
 	}
@@ -375,6 +399,7 @@ func (m *message) notes() []string {
 	if c := m.Contact; c != nil {
 		add("[contact: %s, %s]", strings.TrimSpace(c.FirstName+" "+c.LastName), c.Phone)
 	}
+
 	if p := m.Poll; p != nil {
 		var options []string
 		for _, o := range p.Options {
@@ -382,6 +407,7 @@ func (m *message) notes() []string {
 		}
 		add("[poll: %s - %s]", p.Question, strings.Join(options, " / "))
 	}
+
 	if d := m.Dice; d != nil {
 		add("[dice: %s %d]", d.Emoji, d.Value)
 	}

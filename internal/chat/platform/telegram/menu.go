@@ -40,6 +40,7 @@ func menuName(name string) string {
 			return ""
 		}
 	}
+
 	if len(name) > nameMost {
 		return ""
 	}
@@ -52,10 +53,12 @@ func (rc *receiver) command(s string) (line string, ours, sure bool) {
 	if !strings.HasPrefix(s, "/") {
 		return s, true, false
 	}
+
 	word, rest := s[1:], ""
 	if i := strings.IndexAny(word, " \n\t"); i >= 0 {
 		word, rest = word[:i], word[i:]
 	}
+
 	name, to, named := strings.Cut(word, "@")
 	if named {
 		if !strings.EqualFold(to, rc.bot.me.Load().Username) {
@@ -63,9 +66,11 @@ func (rc *receiver) command(s string) (line string, ours, sure bool) {
 		}
 		sure = true
 	}
+
 	if strings.EqualFold(name, "start") { // what Telegram's start button says; what follows is for deep links
 		return "/help", true, true
 	}
+
 	for _, c := range rc.bot.deps.Commands {
 		if strings.EqualFold(c.Name, name) || menuName(c.Name) == strings.ToLower(name) {
 			return "/" + c.Name + rest, true, true

@@ -71,6 +71,7 @@ func (o *options) Check() error {
 	case o.Mode != modePolling && o.Mode != modeWebhook:
 		return fmt.Errorf("mode: %q is neither polling nor webhook", o.Mode)
 	}
+
 	o.APIBase = strings.TrimRight(o.APIBase, "/")
 	if u, err := url.Parse(o.APIBase); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return errors.New("apiBase: not an http address")
@@ -95,6 +96,7 @@ func (o *options) checkWebhook() error {
 	case o.WebhookMaxConnections < 1 || o.WebhookMaxConnections > 100:
 		return errors.New("webhookMaxConnections: 1 to 100")
 	}
+
 	return nil
 }
 

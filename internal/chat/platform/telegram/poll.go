@@ -53,6 +53,7 @@ func (p *poller) run(ctx context.Context) error {
 	if err := p.bot.calls.call(ctx, "deleteWebhook", nil, nil); err != nil && ctx.Err() == nil {
 		return p.bot.refusedToken(err)
 	}
+
 	up := false
 	trouble := wait.Backoff{Least: troubleWait, Most: troubleMost, Spread: 0.2}
 	conflict := wait.Backoff{Least: conflictWait, Most: conflictMost}
@@ -65,6 +66,7 @@ func (p *poller) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // we were told to end, whatever the round made of it
 		}
+
 		if err == nil {
 			if !up {
 				p.bot.deps.Ready(p.bot.identity(), nil)
@@ -74,6 +76,7 @@ func (p *poller) run(ctx context.Context) error {
 			conflict.Reset()
 			continue
 		}
+
 		e := refusal(err)
 		switch {
 		case chat.IsFatal(p.bot.refusedToken(err)):
@@ -84,6 +87,7 @@ func (p *poller) run(ctx context.Context) error {
 				p.bot.report("remove the webhook", err)
 			}
 			_ = wait.For(ctx, troubleWait)
+
 		case e != nil && e.Code == http.StatusConflict:
 			lost(errors.New("another program receives messages with the same token: stop it, or get a token of your own from @BotFather"))
 			_ = conflict.Wait(ctx)
@@ -95,6 +99,7 @@ func (p *poller) run(ctx context.Context) error {
 			_ = trouble.Wait(ctx)
 		}
 	}
+
 	return nil
 }
 
@@ -107,6 +112,7 @@ func (p *poller) round(ctx context.Context, up bool) error {
 		Timeout int      `json:"timeout"`
 		Allowed []string `json:"allowed_updates"`
 	}{p.offset, window, int(p.bot.pollFor.Seconds()), p.bot.allowedUpdates()}
+
 	began := p.bot.deps.Now()
 	if began.Sub(p.at) > staleOffset {
 		params.Offset, p.at = 0, began
@@ -114,10 +120,12 @@ func (p *poller) round(ctx context.Context, up bool) error {
 	if !up || p.busy() {
 		params.Timeout = 0
 	}
+
 	var raw []json.RawMessage
 	if err := p.bot.polls.callWithin(ctx, p.bot.pollMost, "getUpdates", params, &raw); err != nil {
 		return err
 	}
+
 	updates := make([]update, 0, len(raw))
 	for _, r := range raw {
 		u, err := readUpdate(r)
@@ -128,9 +136,11 @@ func (p *poller) round(ctx context.Context, up bool) error {
 			updates = append(updates, u)
 		}
 	}
+
 	if len(updates) > 0 {
 		p.at = p.bot.deps.Now()
 	}
+
 	p.dispatch(updates, began)
 	p.await(ctx)
 	p.advance(updates)
@@ -154,6 +164,7 @@ func (p *poller) dispatch(updates []update, began time.Time) {
 		if p.handled(u.ID) || held[u.chatID()] {
 			continue
 		}
+
 		parts := []update{u}
 		if u.album() != "" {
 			key := strconv.FormatInt(u.chatID(), 10) + "/" + u.album()
@@ -162,16 +173,19 @@ func (p *poller) dispatch(updates []update, began time.Time) {
 				due = p.bot.deps.Now().Add(albumWait)
 				p.albums[key] = due
 			}
+
 			if began.Before(due) {
 				held[u.chatID()], waiting[key] = true, true
 				continue
 			}
+
 			for _, o := range updates[i+1:] {
 				if o.album() == u.album() && o.chatID() == u.chatID() && !p.handled(o.ID) {
 					parts = append(parts, o)
 				}
 			}
 		}
+
 		p.fly(parts)
 	}
 }
@@ -188,6 +202,7 @@ func (p *poller) fly(parts []update) {
 	for _, u := range parts {
 		p.done[u.ID] = false
 	}
+
 	p.flying++
 	p.mu.Unlock()
 	j := job{Bot: p.bot.o.bot(), Updates: parts, whole: true}
@@ -196,6 +211,7 @@ func (p *poller) fly(parts []update) {
 		for _, u := range parts {
 			p.done[u.ID] = true
 		}
+
 		p.flying--
 		p.mu.Unlock()
 		select {
@@ -223,6 +239,7 @@ func (p *poller) await(ctx context.Context) {
 	for _, due := range p.albums {
 		limit = min(limit, max(due.Sub(now), 0))
 	}
+
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	for p.busy() {
@@ -241,6 +258,7 @@ func (p *poller) advance(updates []update) {
 	if len(updates) == 0 {
 		return
 	}
+
 	next := updates[len(updates)-1].ID + 1
 	p.mu.Lock()
 	for _, u := range updates {
@@ -249,15 +267,18 @@ func (p *poller) advance(updates []update) {
 			break
 		}
 	}
+
 	for id := range p.done {
 		if id < next {
 			delete(p.done, id)
 		}
 	}
+
 	p.mu.Unlock()
 	if next == p.offset {
 		return
 	}
+
 	p.offset = next
 	if err := p.bot.facts.setOffset(next, p.bot.deps.Now()); err != nil {
 		// Telegram remembers it as well, and what comes again has the same id.

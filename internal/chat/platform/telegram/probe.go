@@ -15,6 +15,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	defer b.calls.rest.Client.CloseIdleConnections()
 	var me struct {
 		user
@@ -23,6 +24,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err := b.calls.call(ctx, "getMe", nil, &me); err != nil {
 		return chat.Report{}, b.refusedToken(err)
 	}
+
 	b.me.Store(&me.user)
 	var hook struct {
 		URL       string `json:"url"`
@@ -38,6 +40,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	} else if b.o.GroupPolicy == access.Open {
 		groups.OK, groups.Detail = false, "groupPolicy is open, but the bot sees only what names it: switch off privacy mode with /setprivacy at @BotFather, then add the bot to the group again"
 	}
+
 	way := chat.Check{Name: "updates", OK: true, Detail: "by " + b.o.Mode}
 	switch {
 	case b.o.Mode == modePolling && hook.URL != "":
@@ -47,5 +50,6 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	case b.o.Mode == modeWebhook && hook.LastError != "":
 		way.OK, way.Detail = false, "Telegram could not reach webhookUrl last time: "+hook.LastError
 	}
+
 	return chat.Report{Identity: b.identity(), Checks: []chat.Check{{Name: "token", OK: true}, groups, way}}, nil
 }

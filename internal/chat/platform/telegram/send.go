@@ -53,9 +53,11 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if out.Kind == bus.Delta {
 		out.Text, out.Plain = preview(out.Text), true
 	}
+
 	if len(out.Media) == 0 && text.Blank(out.Text) {
 		return "", nil
 	}
+
 	var sent message
 	err := b.deliver(ctx, out.Route, func(to outgoing) error {
 		to.Silent = quiet(out.Kind)
@@ -69,6 +71,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if out.Question != nil && out.Question.Clean {
 		b.clean.Put(out.Route.ChatID+"/"+strconv.FormatInt(sent.ID, 10), true)
 	}
@@ -90,6 +93,7 @@ func (b *bot) deliver(ctx context.Context, route bus.Route, try func(to outgoing
 	if err != nil {
 		return chat.Permanent(err)
 	}
+
 	err = try(to)
 	if e := refusal(err); e != nil && e.MigrateTo != 0 {
 		if err := b.facts.move(route.ChatID, e.MigrateTo); err != nil {
@@ -98,6 +102,7 @@ func (b *bot) deliver(ctx context.Context, route bus.Route, try func(to outgoing
 		to.ChatID = e.MigrateTo
 		err = try(to)
 	}
+
 	if e := refusal(err); e != nil && e.Code == http.StatusBadRequest && to.ThreadID != 0 && e.mentions("thread not found", "TOPIC_DELETED") {
 		to.ThreadID = 0
 		err = try(to)
@@ -115,6 +120,7 @@ func (b *bot) address(route bus.Route) (outgoing, error) {
 	} else {
 		return to, fmt.Errorf("%q is not a Telegram chat: use its number, or the @name of a public chat", route.ChatID)
 	}
+
 	if route.ThreadID != "" {
 		n, err := strconv.ParseInt(route.ThreadID, 10, 64)
 		if err != nil {
@@ -122,6 +128,7 @@ func (b *bot) address(route bus.Route) (outgoing, error) {
 		}
 		to.ThreadID = n
 	}
+
 	return to, nil
 }
 
@@ -136,6 +143,7 @@ func (b *bot) quotes(out bus.Outbound) int64 {
 		}
 		id = out.Route.MessageID
 	}
+
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil || b.quoted.Has(out.Route.ChatID+"/"+id) {
 		return 0
@@ -205,17 +213,21 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	if err != nil {
 		return chat.Permanent(fmt.Errorf("%q is not a Telegram message", id))
 	}
+
 	route := out.Route
 	if !final {
 		out.Text, out.Plain = preview(out.Text), true
 	}
+
 	if text.Blank(out.Text) {
 		return nil
 	}
+
 	err = b.deliver(ctx, route, func(to outgoing) error {
 		to.MessageID = n
 		to.ThreadID = 0
 		to.Preview = &noPreview{Off: true}
+
 		if rich := b.rich(out); rich != nil {
 			page := to
 			page.Rich = rich
@@ -223,6 +235,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 				return err
 			}
 		}
+
 		return b.formatted(to, out, func(to outgoing) error { return b.calls.call(ctx, "editMessageText", to, nil) })
 	})
 	if e := refusal(err); e != nil && e.mentions("message is not modified") {
@@ -240,6 +253,7 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	if err != nil {
 		return chat.Permanent(fmt.Errorf("%q is not a Telegram message", id))
 	}
+
 	err = b.deliver(ctx, route, func(to outgoing) error {
 		to.MessageID, to.ThreadID = n, 0
 		return b.calls.call(ctx, "deleteMessage", to, nil)
@@ -265,10 +279,12 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 			return b.calls.call(ctx, "sendChatAction", to, nil)
 		})
 	}
+
 	id, err := strconv.ParseInt(route.MessageID, 10, 64)
 	if err != nil || b.o.ReactEmoji == "" || b.dumb.Load() {
 		return nil //nolint:nilerr // without a message there is nothing to react to
 	}
+
 	err = b.deliver(ctx, route, func(to outgoing) error {
 		to.MessageID, to.ThreadID = id, 0
 		marks := []reaction{}
@@ -293,10 +309,12 @@ func (o outgoing) params() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, err
 	}
+
 	out := make(map[string]string, len(raw))
 	for k, v := range raw {
 		var s string
@@ -305,5 +323,6 @@ func (o outgoing) params() (map[string]string, error) {
 		}
 		out[k] = s
 	}
+
 	return out, nil
 }

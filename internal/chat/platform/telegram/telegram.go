@@ -73,6 +73,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	b := &bot{
 		deps:     d,
 		o:        o,
@@ -83,6 +84,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		pollFor:  pollFor,
 		pollMost: pollMost,
 	}
+
 	b.hook.prepare(b)
 	for _, c := range []**client{&b.calls, &b.polls} {
 		h, err := d.Client(o.Proxy)
@@ -91,6 +93,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 		}
 		*c = newClient(o, h)
 	}
+
 	if d.Gate != nil {
 		d.Gate.SetRules(access.Rules{Entries: access.ReadNames(isID)})
 	}
@@ -108,7 +111,9 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	defer b.polls.rest.Client.CloseIdleConnections()
 	defer b.calls.rest.Client.CloseIdleConnections()
 	if err := b.start(ctx); err != nil {
@@ -117,10 +122,12 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 		}
 		return err
 	}
+
 	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).run)
 	if err != nil {
 		return err
 	}
+
 	defer in.Wait()
 	if err := b.facts.adopt(ctx, in); err != nil {
 		return err
@@ -137,6 +144,7 @@ func (b *bot) start(ctx context.Context) error {
 	if err := b.calls.call(ctx, "getMe", nil, &me); err != nil {
 		return b.refusedToken(err)
 	}
+
 	b.me.Store(&me)
 	if err := b.deps.Claim(b.identity()); err != nil {
 		return err
@@ -144,6 +152,7 @@ func (b *bot) start(ctx context.Context) error {
 	if err := b.facts.open(b.deps.Now()); err != nil {
 		return err
 	}
+
 	if n := len(b.o.WebhookSecretToken.Reveal()); b.o.Mode == modeWebhook && n < goodSecret {
 		b.deps.Log.WarnContext(ctx, "webhookSecretToken is short; anyone who guesses it can write as any person", "characters", n, "better", goodSecret)
 	}

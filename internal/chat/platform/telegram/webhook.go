@@ -78,6 +78,7 @@ func (h *hook) announce(ctx context.Context) error {
 		}
 		return b.refusedToken(err)
 	}
+
 	b.deps.Ready(b.identity(), nil)
 	return nil
 }
@@ -88,13 +89,16 @@ func (h *hook) receive(ctx context.Context, body []byte) int {
 	if u.ID == 0 {
 		return http.StatusBadRequest
 	}
+
 	if err != nil {
 		h.bot.deps.Log.WarnContext(ctx, "an update is not understood and passed over", "update", u.ID, "err", err)
 	}
+
 	done, code := h.dispatch(ctx, u)
 	if done == nil {
 		return code
 	}
+
 	t := time.NewTimer(hookWait)
 	defer t.Stop()
 	select {
@@ -113,9 +117,11 @@ func (h *hook) dispatch(ctx context.Context, u update) (done <-chan struct{}, co
 	if !slow(u) {
 		return h.fly(j)
 	}
+
 	h.mu.Lock()
 	in := h.in
 	h.mu.Unlock()
+
 	if err := in.Hold(ctx, j.chat(), j.key(), j); err != nil {
 		if !errors.Is(err, chat.ErrStopping) {
 			h.bot.report("keep an update", err)
@@ -130,12 +136,14 @@ func (h *hook) fly(j job) (done <-chan struct{}, code int) {
 	key, id := j.key(), j.Updates[0].ID
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	switch {
 	case h.seen.Has(key):
 		return nil, http.StatusOK
 	case h.flying[id] != nil:
 		return h.flying[id], 0
 	}
+
 	ready := make(chan struct{})
 	h.flying[id] = ready
 	h.in.Add(j.chat(), j, func() {

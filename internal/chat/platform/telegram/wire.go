@@ -20,6 +20,7 @@ func readUpdate(raw []byte) (update, error) {
 	if err == nil {
 		return u, nil
 	}
+
 	var only struct {
 		ID int64 `json:"update_id"`
 	}
@@ -133,16 +134,19 @@ func (m *message) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &got); err != nil {
 		return err
 	}
+
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return err
 	}
+
 	// Who writes as the group itself comes with the name of a bot.
 	masked := got.SenderChat != nil && got.SenderChat.ID == got.Chat.ID
 	got.typed = got.From != nil && (!got.From.IsBot || masked)
 	for name := range members {
 		got.typed = got.typed && (ownMember(name) || masked && (name == "sender_chat" || name == "author_signature"))
 	}
+
 	*m = message(got)
 	return nil
 }

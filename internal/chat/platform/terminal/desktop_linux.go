@@ -36,6 +36,7 @@ func showOnBus(ctx context.Context, address string, n Notice) error {
 	if err != nil {
 		return fmt.Errorf("D-Bus session: %w", err)
 	}
+
 	defer func() { _ = conn.Close() }() // everything was answered
 
 	// Some desktops read the body as markup.

@@ -82,10 +82,12 @@ func (m *Mailbox) add(ctx context.Context, out bus.Outbound) (name string, err e
 	if err != nil {
 		return "", err
 	}
+
 	_, err = m.state.Put(ctx, document(name), data, store.Missing, true)
 	if errors.Is(err, store.ErrChanged) {
 		return name, nil // it is there already
 	}
+
 	if err == nil {
 		m.forget(ctx)
 	}
@@ -132,6 +134,7 @@ func (m *Mailbox) list(ctx context.Context) []entry {
 			m.log.WarnContext(ctx, "messages for the terminal cannot be listed", "err", err)
 			break
 		}
+
 		name := info.Name[len(messages)+1 : len(info.Name)-len(".json")]
 		l, err := m.read(ctx, name)
 		if err != nil {
@@ -140,6 +143,7 @@ func (m *Mailbox) list(ctx context.Context) []entry {
 		}
 		all = append(all, entry{name, l})
 	}
+
 	slices.SortStableFunc(all, func(a, b entry) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.name, b.name))
 	})
@@ -165,15 +169,18 @@ func (m *Mailbox) AnyOpen(ctx context.Context) bool {
 		if err != nil {
 			break
 		}
+
 		name := info.Name[len(open)+1 : len(info.Name)-len(".json")]
 		release, err := m.state.Lock(ctx, presence+"/"+name)
 		if err != nil {
 			found = true
 			continue
 		}
+
 		_ = m.state.Remove(ctx, info.Name) // its terminal was killed
 		_ = release()
 	}
+
 	return found
 }
 
@@ -212,6 +219,7 @@ func (m *Mailbox) Attach(ctx context.Context, session string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	release, err := store.WaitLock(ctx, m.state, presence+"/"+name, lockWait)
 	switch _, taken := errors.AsType[*store.LockedError](err); {
 	case taken: // two terminals in one conversation: either may show a message
@@ -219,9 +227,11 @@ func (m *Mailbox) Attach(ctx context.Context, session string) (*Reader, error) {
 	case err != nil:
 		return nil, err
 	}
+
 	if _, err := m.state.Put(ctx, open+"/"+name+".json", append(data, '\n'), store.Any, false); err != nil {
 		return nil, errors.Join(err, release())
 	}
+
 	r.present = func() error {
 		return errors.Join(m.state.Remove(context.WithoutCancel(ctx), open+"/"+name+".json"), release())
 	}
@@ -237,10 +247,12 @@ func (r *Reader) Claim(ctx context.Context) []bus.Outbound {
 		if !e.ShownAt.IsZero() || e.Session != r.session && r.box.isOpen(ctx, e.Session) {
 			continue
 		}
+
 		release, err := r.box.state.Lock(ctx, claims+"/"+e.name)
 		if err != nil {
 			continue // a terminal is about to show it
 		}
+
 		now, err := r.box.read(ctx, e.name) // it may have been shown until we had the lock
 		if err != nil || !now.ShownAt.IsZero() {
 			_ = release()
@@ -252,6 +264,7 @@ func (r *Reader) Claim(ctx context.Context) []bus.Outbound {
 		r.mu.Unlock()
 		out = append(out, r.box.shown(e.name, now))
 	}
+
 	return out
 }
 
@@ -290,6 +303,7 @@ func (r *Reader) Run(ctx context.Context, deliver func(bus.Outbound)) error {
 			r.box.log.WarnContext(ctx, "messages for the terminal are noticed late", "err", err)
 		}
 	})
+
 	look := time.NewTicker(pollEvery)
 	defer look.Stop()
 	for {
@@ -333,10 +347,12 @@ func (m *Mailbox) markShown(ctx context.Context, name string) error {
 func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	var err error
 	for _, release := range r.claimed {
 		err = errors.Join(err, release())
 	}
+
 	clear(r.claimed)
 	if r.present != nil {
 		err = errors.Join(err, r.present())

@@ -99,10 +99,12 @@ func (c *desk) notify(ctx context.Context, name string) {
 	if c.o.Notify == nil || !c.o.Mailbox.waiting(ctx, name) {
 		return
 	}
+
 	l, err := c.o.Mailbox.read(ctx, name)
 	if err != nil {
 		return // it was shown and removed meanwhile
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, noticeWait)
 	defer cancel()
 	n := Notice{Title: "nanobot", Body: text.Label(l.Out.Text, noticeChars)}
@@ -116,13 +118,16 @@ func (c *desk) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !out.Kind.Durable() {
 		return "", nil
 	}
+
 	if out.Key != "" {
 		out.ID = out.Key
 	}
+
 	name, err := c.o.Mailbox.add(ctx, out)
 	if err != nil {
 		return "", err
 	}
+
 	select {
 	case c.added <- name:
 	default:

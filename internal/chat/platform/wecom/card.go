@@ -70,6 +70,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound) error {
 		if out.Kind == bus.Ask {
 			c.Question = q.ID
 		}
+
 		key, _ := json.Marshal(c) // words only
 		if len(key) > keyMost {
 			return b.push(ctx, out, s+"\n\n- "+strings.Join(q.Options, "\n- "))
@@ -88,6 +89,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound) error {
 		}
 		about = ""
 	}
+
 	n := 0
 	for list := range slices.Chunk(buttons, buttonsMost) {
 		part := id + "_" + strconv.Itoa(n)
@@ -95,6 +97,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound) error {
 		if b.asked.Has(part) {
 			continue
 		}
+
 		c := card{
 			Type:    cardButtons,
 			Title:   map[string]string{"title": phrase.In(b.language(), cardTitle)},
@@ -107,6 +110,7 @@ func (b *bot) offer(ctx context.Context, out bus.Outbound) error {
 		}
 		b.asked.Put(part, true)
 	}
+
 	return nil
 }
 
@@ -122,23 +126,28 @@ func (rc *receiver) pressed(ctx context.Context, e *event, m *message) error {
 	if p.Key == "" {
 		p = m.Event.Nested
 	}
+
 	var c choice
 	_ = json.Unmarshal([]byte(p.Key), &c) // what is not a choice has no label
 	if c.Label == "" || c.Chat != m.chat() {
 		b.once(ctx, "a button that is not ours")
 		return nil
 	}
+
 	pass, ok := b.deps.Gate.Admit(ctx, rc.visitor(e, m))
 	if !ok {
 		return nil
 	}
+
 	in := pass.Inbound("press."+m.key(), c.Label)
 	in.Route.MessageID = "" // what answers a press is pushed
 	in.Untrusted = !c.Clean // the model wrote the label, perhaps after it had read a stranger's words
+
 	if c.Question != "" {
 		in.Answer = &bus.Answer{QuestionID: c.Question, Option: c.Label}
 		in.Untrusted = false // the program wrote it
 	}
+
 	in.Meta = map[string]string{"chat_type": m.ChatType, "button_label": c.Label, "is_callback": "true"}
 	if err := rc.submit(ctx, in); err != nil {
 		return err
@@ -146,6 +155,7 @@ func (rc *receiver) pressed(ctx context.Context, e *event, m *message) error {
 	if m.ChatType == chatGroup && c.Question != "" {
 		return nil // whether the right person pressed, only the agent knows
 	}
+
 	done := card{Type: cardNotice, Title: map[string]string{"title": "✓ " + text.Ellipsis(c.Label, titleMost)}, Action: &cardAction{1, noticeURL}, Task: p.Task}
 	body := map[string]any{"response_type": "update_template_card", "template_card": done}
 	if _, err := b.call(ctx, cmdUpdate, e.ReqID, body, ackTime); err != nil {

@@ -34,6 +34,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 	if e.Bot != b.o.BotID || m.From.UserID == "" {
 		return nil // of another bot, which this section was for before
 	}
+
 	switch {
 	case e.Cmd == cmdMessage:
 		return rc.written(ctx, &e, &m)
@@ -41,6 +42,7 @@ func (rc *receiver) handle(ctx context.Context, e event) error {
 		rc.welcome(ctx, &e, &m)
 		return nil
 	}
+
 	return rc.pressed(ctx, &e, &m)
 }
 
@@ -76,6 +78,7 @@ func (rc *receiver) written(ctx context.Context, e *event, m *message) error {
 	if b.deps.Known != nil && b.deps.Known(b.deps.Name+":"+id) {
 		return nil
 	}
+
 	v := rc.visitor(e, m)
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
@@ -87,15 +90,18 @@ func (rc *receiver) written(ctx context.Context, e *event, m *message) error {
 	if m.Quote != nil {
 		came.add(ctx, m.Quote)
 	}
+
 	in := pass.Inbound(id, "")
 	in.Untrusted = false
 	in.Media = append(said.media, came.media...)
 	in.Text = strings.Join(said.typed, "\n")
+
 	if !v.Direct {
 		if in.Text = b.withoutUs(in.Text); !strings.HasPrefix(in.Text, "/") {
 			in.Text = strings.TrimSpace(v.Name + ": " + in.Text)
 		}
 	}
+
 	if s := strings.Join(append(came.typed, came.marks...), "\n"); s != "" {
 		in.Quoted = append(in.Quoted, bus.Quote{About: "what this answers", Text: "[Reply to: " + text.Ellipsis(s, quoteMost) + "]"})
 	}
@@ -105,6 +111,7 @@ func (rc *receiver) written(ctx context.Context, e *event, m *message) error {
 	if in.Text == "" && len(in.Quoted) == 0 {
 		in.Text = "[empty message]"
 	}
+
 	in.Meta = map[string]string{
 		"message_id": id, "msg_type": m.Type, "chat_type": m.ChatType, "req_id": e.ReqID, "received": strconv.FormatInt(e.At, 10),
 	}
@@ -112,6 +119,7 @@ func (rc *receiver) written(ctx context.Context, e *event, m *message) error {
 	if err := pass.Submit(ctx, in, rc.submit); err != nil {
 		return err
 	}
+
 	if t != nil {
 		b.begin(ctx, t) // here, so that the answers stand in the order of the messages
 	}
@@ -124,6 +132,7 @@ func (b *bot) withoutUs(s string) string {
 	if name := b.o.BotName; name != "" {
 		return strings.TrimSpace(strings.ReplaceAll(s, "@"+name, ""))
 	}
+
 	s = strings.TrimSpace(s)
 	if !strings.HasPrefix(s, "@") {
 		return s

@@ -69,6 +69,7 @@ func (l *line) run(ctx context.Context) error {
 		MaxFrame: maxFrame,
 		MaxPause: reconnect,
 	})
+
 	l.bot.conn.Store(nil)
 	return err
 }
@@ -83,9 +84,11 @@ func (l *line) open(ctx context.Context, c *socket.Conn) error {
 			return socket.Fatal(chat.Fatal(fmt.Errorf("%w; copy botId and secret again from the bot's API mode, or run \"nanobot channels login %s --force\"", err, b.deps.Name)))
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	l.refused = 0
 	l.missed.Store(0)
 	c.Heartbeat(ctx, b.beat, b.beat, func(ctx context.Context) error { return l.ping(ctx, c) })
@@ -129,17 +132,20 @@ func (l *line) receive(ctx context.Context, _ *socket.Conn, raw socket.Frame) er
 		b.once(ctx, "it is not JSON as expected", "err", err)
 		return nil
 	}
+
 	switch f.Cmd {
 	case "":
 		if strings.HasPrefix(f.Headers.ReqID, cmdPing) && f.ErrCode == 0 {
 			l.missed.Store(0)
 		}
 		return nil
+
 	case cmdMessage, cmdEvent:
 	default:
 		b.once(ctx, "unknown command", "cmd", f.Cmd)
 		return nil
 	}
+
 	var m message
 	if err := json.Unmarshal(f.Body, &m); err != nil {
 		b.once(ctx, "the body of "+f.Cmd+" is not as expected", "err", err)
@@ -167,14 +173,17 @@ func (l *line) accept(ctx context.Context, f frame, m *message) error {
 			return nil
 		}
 	}
+
 	if m.From.UserID == "" {
 		b.once(ctx, "a message without a sender")
 		return nil
 	}
+
 	err := l.in.Hold(ctx, m.chat(), m.key(), e)
 	if errors.Is(err, chat.ErrStopping) {
 		return err
 	}
+
 	if err != nil { // it would not come again
 		b.deps.Log.WarnContext(ctx, "a message is kept in memory only", "err", err)
 		l.add(ctx, m.chat(), e)
@@ -214,6 +223,7 @@ func (b *bot) call(ctx context.Context, cmd, req string, body any, limit time.Du
 	if c == nil {
 		return nil, chat.ErrNotReady
 	}
+
 	answer, err := command(ctx, c, cmd, req, body, limit)
 	switch {
 	case refused(err) == codeUnsubscribed: // connect again; the manager tries again after that
@@ -231,6 +241,7 @@ func command(ctx context.Context, c *socket.Conn, cmd, req string, body any, lim
 	if err != nil {
 		return nil, err
 	}
+
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	raw, err := c.Call(limited, req, socket.Frame{Data: data})
@@ -240,6 +251,7 @@ func command(ctx context.Context, c *socket.Conn, cmd, req string, body any, lim
 		}
 		return nil, err
 	}
+
 	f, err := parse(raw.Data)
 	if err == nil && f.ErrCode != 0 {
 		err = &refusal{Cmd: cmd, Code: f.ErrCode, Text: f.ErrMsg}

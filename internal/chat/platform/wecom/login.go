@@ -48,10 +48,12 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 	if o.BotID != "" && !o.Secret.IsZero() && !force {
 		return chat.Result{}, fmt.Errorf("channels.%s has a botId and a secret already; a login with --force replaces them by a new bot", d.Name)
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	defer h.CloseIdleConnections()
 	s := &signIn{rest: kit.REST{
 		Client: h,
@@ -74,6 +76,7 @@ func (o *options) patch(found scan) map[string]any {
 	if o.BotID == "" || o.BotID == bot.ID {
 		return patch
 	}
+
 	for name, list := range map[string][]string{"allowFrom": o.AllowFrom, "owners": o.Owners} {
 		if len(list) > 0 {
 			patch[name] = []string{}
@@ -95,10 +98,12 @@ func (s *signIn) show(ctx context.Context, n int) (kit.Code, error) {
 	if err != nil {
 		return kit.Code{}, fmt.Errorf("get a QR code from WeCom: %w", err)
 	}
+
 	code, qr := got.Data.Code, got.Data.AuthURL
 	if code == "" || qr == "" {
 		return kit.Code{}, errors.New("WeCom gives no QR code: create the bot in the console and copy botId and secret (see docs/how-to/channels/wecom.md)")
 	}
+
 	step := chat.Step{QR: qr, URL: qr, Note: scanNote, Expires: s.deps.Now().Add(scanTime)}
 	if n > 0 {
 		step.Note = oldNote + " " + scanNote
@@ -117,6 +122,7 @@ func (s *signIn) poll(ctx context.Context, code string) (kit.Scan, error) {
 		s.deps.Log.DebugContext(ctx, "the state of a QR code is not known", "err", err)
 		return kit.ScanWaits, nil
 	}
+
 	switch got.Data.Status {
 	case "success":
 		if got.Data.Bot.ID == "" || got.Data.Bot.Secret == "" {
@@ -124,11 +130,13 @@ func (s *signIn) poll(ctx context.Context, code string) (kit.Scan, error) {
 		}
 		s.made = got
 		return kit.ScanConfirmed, nil
+
 	case "expired":
 		return kit.ScanExpired, nil
 	case "scaned":
 		return kit.ScanSeen, nil
 	}
+
 	return kit.ScanWaits, nil
 }
 
@@ -168,10 +176,12 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	defer h.CloseIdleConnections()
 	err = socket.Run(ctx, socket.Options{
 		Client:  h,
@@ -180,6 +190,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 		Receive: func(context.Context, *socket.Conn, socket.Frame) error { return nil },
 		Lost:    socket.Fatal,
 	})
+
 	check := chat.Check{Name: "connection", OK: errors.Is(err, errReached), Detail: "the server is reached; it judges botId and secret when the channel connects, since a second connection would end the first"}
 	if !check.OK {
 		check.Detail = fmt.Sprint(err)

@@ -61,6 +61,7 @@ func (p *pieces) add(ctx context.Context, c *content) {
 				p.add(ctx, &c.Mixed.Items[i])
 			}
 		}
+
 	default:
 		p.bot.once(ctx, "unknown kind of message", "msgtype", c.Type)
 		p.marks = append(p.marks, "["+text.Label(c.Type, nameShown)+": cannot be shown]")
@@ -80,6 +81,7 @@ func (p *pieces) fetch(ctx context.Context, kind string, f file) {
 		p.marks = append(p.marks, "["+kind+": too many files in one message]")
 		return
 	}
+
 	saved, err := p.bot.download(ctx, kind, f)
 	switch {
 	case errors.Is(err, media.ErrTooLarge):
@@ -100,12 +102,14 @@ func (b *bot) download(ctx context.Context, kind string, f file) (bus.Media, err
 		if err == nil && f.AESKey != "" {
 			data, err = decrypt(f.AESKey, data)
 		}
+
 		if err == nil {
 			if name == "" {
 				name = kind + extension(data)
 			}
 			return b.deps.Media.Save(ctx, name, bytes.NewReader(data))
 		}
+
 		if chat.IsPermanent(err) || errors.Is(err, errCipher) || try+1 == downloadTries || wait.For(ctx, downloadPause<<try) != nil {
 			return bus.Media{}, err
 		}
@@ -119,10 +123,12 @@ func (b *bot) get(ctx context.Context, address string) (name string, data []byte
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
 		return "", nil, chat.Permanent(errors.New("the file has no address"))
 	}
+
 	h, err := b.deps.Fetch()
 	if err != nil {
 		return "", nil, err
 	}
+
 	defer h.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, downloadTime)
 	defer cancel()
@@ -130,6 +136,7 @@ func (b *bot) get(ctx context.Context, address string) (name string, data []byte
 	if err != nil {
 		return "", nil, err
 	}
+
 	defer res.Body.Close() //nolint:errcheck // read only
 	most := min(b.deps.Media.Max, downloadMost) + padding
 	data, err = io.ReadAll(io.LimitReader(res.Body, most+1))
@@ -148,6 +155,7 @@ func fileName(header string) string {
 		name, _, _ = strings.Cut(name, ";")
 		name = strings.Trim(name, `" `)
 	}
+
 	if plain, err := url.PathUnescape(name); err == nil {
 		name = plain
 	}
@@ -180,6 +188,7 @@ func decrypt(key string, data []byte) ([]byte, error) {
 	if err != nil || len(raw) != keyLength {
 		return nil, fmt.Errorf("%w: its key is not one", errCipher)
 	}
+
 	block, err := aes.NewCipher(raw)
 	if err != nil {
 		return nil, err
@@ -187,6 +196,7 @@ func decrypt(key string, data []byte) ([]byte, error) {
 	if len(data) == 0 || len(data)%aes.BlockSize != 0 {
 		return nil, fmt.Errorf("%w: its length is wrong", errCipher)
 	}
+
 	out := make([]byte, len(data))
 	cipher.NewCBCDecrypter(block, raw[:aes.BlockSize]).CryptBlocks(out, data)
 

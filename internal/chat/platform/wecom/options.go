@@ -46,6 +46,7 @@ func decode(section json.RawMessage) (*options, error) {
 	case o.Secret.IsZero():
 		return o, chat.Fatal(errors.New(`secret is missing: run "nanobot channels login", or copy it from the bot's API mode`))
 	}
+
 	return o, nil
 }
 

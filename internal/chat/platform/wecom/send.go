@@ -18,6 +18,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if q := out.Question; q != nil && len(q.Options) > 0 {
 		return "", classify(b.offer(ctx, out))
 	}
+
 	s := render(out.Text)
 	if s == "" {
 		return "", nil
@@ -27,10 +28,12 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if out.Kind != bus.Final && out.StreamID == "" || t == nil && out.Kind == bus.Final {
 		return "", classify(b.push(ctx, out, s))
 	}
+
 	err := errClosed
 	if t != nil {
 		err = b.update(ctx, t, s, out.Kind != bus.Delta)
 	}
+
 	switch {
 	case err == nil:
 		return t.stream, nil
@@ -39,6 +42,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	case out.Kind == bus.Final:
 		return "", classify(b.push(ctx, out, t.remainder(s)))
 	}
+
 	return "", chat.Permanent(err) // the final reply says it
 }
 
@@ -52,6 +56,7 @@ func (b *bot) Edit(ctx context.Context, out bus.Outbound, id string, final bool)
 	if s == "" {
 		return nil
 	}
+
 	err := b.update(ctx, t, s, final)
 	switch {
 	case errors.Is(err, errClosed) && final:
@@ -94,6 +99,7 @@ func render(s string) string {
 	if !strings.Contains(s, "![") && !strings.Contains(s, "<@") {
 		return s
 	}
+
 	var out strings.Builder
 	code := false
 	for line := range strings.Lines(s) {
@@ -105,6 +111,7 @@ func render(s string) string {
 		}
 		out.WriteString(line)
 	}
+
 	return out.String()
 }
 
@@ -117,11 +124,13 @@ func withoutPictures(line string) string {
 		if !found {
 			return out.String()
 		}
+
 		if strings.Contains(after, "](") || strings.Contains(after, "][") {
 			out.WriteByte('[')
 		} else {
 			out.WriteString("![")
 		}
+
 		line = after
 	}
 }

@@ -60,10 +60,12 @@ func (b *bot) turnOf(out bus.Outbound) *turn {
 	if t, ok := b.turns.Get(id); ok {
 		return t
 	}
+
 	ms, err := strconv.ParseInt(out.Meta["received"], 10, 64)
 	if err != nil || out.Meta["req_id"] == "" {
 		return nil
 	}
+
 	t := newTurn(id, out.Meta["req_id"], time.UnixMilli(ms))
 	b.turns.Put(id, t)
 	return t
@@ -73,15 +75,18 @@ func (b *bot) turnOf(out bus.Outbound) *turn {
 func (b *bot) update(ctx context.Context, t *turn, text string, finish bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	switch {
 	case t.closed || !finish && b.late(t):
 		return errClosed
 	case !finish && t.opened && text == t.shown:
 		return nil
 	}
+
 	if err := b.sendUpdate(ctx, t, text, finish); err != nil {
 		return err
 	}
+
 	t.opened, t.shown = true, text
 	if finish {
 		t.shown = ""
@@ -101,11 +106,13 @@ func (b *bot) sendUpdate(ctx context.Context, t *turn, text string, finish bool)
 	if text == "" {
 		text = thinking
 	}
+
 	stream := map[string]any{"id": t.stream, "finish": finish, "content": text}
 	_, err := b.call(ctx, cmdRespond, t.req, map[string]any{"msgtype": "stream", "stream": stream}, ackTime)
 	dead := refused(err) == codeReqID || refused(err) == codeExpired
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
 	switch {
 	case dead:
 		if refused(err) == codeExpired && b.deps.Now().Sub(t.updated) < refreshEvery+sweepEvery {
@@ -116,6 +123,7 @@ func (b *bot) sendUpdate(ctx context.Context, t *turn, text string, finish bool)
 	case err == nil:
 		t.closed, t.updated = finish, b.deps.Now()
 	}
+
 	if t.closed {
 		delete(b.open, t)
 	} else if err == nil {
@@ -149,13 +157,16 @@ func (b *bot) refresh(ctx context.Context, t *turn) error {
 func (b *bot) closeStream(ctx context.Context, t *turn, note string, keep bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	if t.closed || !t.opened {
 		return nil
 	}
+
 	text := t.shown
 	if keep || text == "" {
 		text = strings.TrimSpace(text + "\n\n" + note)
 	}
+
 	err := b.sendUpdate(ctx, t, text, true)
 	if !keep {
 		t.shown = ""
@@ -176,12 +187,14 @@ func (b *bot) sweep(ctx context.Context) {
 			quiet = append(quiet, t)
 		}
 	}
+
 	b.mu.Unlock()
 	for _, t := range late {
 		if err := b.closeStream(ctx, t, phrase.In(b.language(), textLater), true); err != nil && !errors.Is(err, errClosed) {
 			b.deps.Log.DebugContext(ctx, "a stream cannot be finished", "err", err)
 		}
 	}
+
 	for _, t := range quiet {
 		if err := b.refresh(ctx, t); err != nil {
 			b.deps.Log.DebugContext(ctx, "a stream cannot be kept open", "err", err)
@@ -207,6 +220,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	if !ok || route.MessageID == "" {
 		return nil
 	}
+
 	note := phrase.In(b.language(), textNothing)
 	switch phase {
 	case chat.Seen, chat.Working: // the stream shows it
@@ -217,6 +231,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 		note = phrase.In(b.language(), textStopped)
 	case chat.Answered:
 	}
+
 	return b.closeStream(ctx, t, note, false)
 }
 

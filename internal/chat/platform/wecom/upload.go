@@ -48,10 +48,12 @@ func (b *bot) upload(ctx context.Context, m bus.Media) (kind, id string, err err
 	if err != nil {
 		return "", "", err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	if f.Size() < fileLeast {
 		return "", "", chat.Permanent(fmt.Errorf("%s: WeCom takes no file of less than %d bytes", f.Name, fileLeast))
 	}
+
 	kind = kindOf(f)
 	id, err = b.uploadAs(ctx, f, kind)
 	if kind != "file" && chat.IsPermanent(classify(err)) {
@@ -79,6 +81,7 @@ func (b *bot) uploadAs(ctx context.Context, f *kit.Attachment, kind string) (str
 	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, f.Size())); err != nil {
 		return "", fmt.Errorf("read the file to send: %w", err)
 	}
+
 	chunks := int((f.Size() + chunkSize - 1) / chunkSize)
 	answer, err := b.call(ctx, cmdInit, newID(cmdInit), map[string]any{
 		"type": kind, "filename": f.Name, "total_size": f.Size(), "total_chunks": chunks, "md5": hex.EncodeToString(sum.Sum(nil)),
@@ -90,6 +93,7 @@ func (b *bot) uploadAs(ctx context.Context, f *kit.Attachment, kind string) (str
 	if err = decodeAnswer(answer, err, &got); err != nil {
 		return "", err
 	}
+
 	piece := make([]byte, chunkSize)
 	for i := range chunks {
 		n, err := f.ReadAt(piece, int64(i)*chunkSize)

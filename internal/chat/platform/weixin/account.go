@@ -68,10 +68,12 @@ func readRecord(path string) (r record, err error) {
 	if err != nil {
 		return r, err
 	}
+
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(data, &parts); err != nil {
 		return r, err
 	}
+
 	for name, into := range map[string]any{
 		"token": &r.Token, "get_updates_buf": &r.Cursor, "context_tokens": &r.Contexts, "typing_tickets": &r.Tickets, "base_url": &r.BaseURL,
 		"replaced_config_token_sha256": &r.Replaced, "ilink_bot_id": &r.BotID, "ilink_user_id": &r.UserID, "context_spent": &r.Spent,
@@ -80,6 +82,7 @@ func readRecord(path string) (r record, err error) {
 			_ = json.Unmarshal(part, into)
 		}
 	}
+
 	r.Token = strings.TrimSpace(r.Token)
 	return r, nil
 }
@@ -110,9 +113,11 @@ func accountPath(d chat.Deps, o *options) (string, error) {
 		}
 		dir = filepath.Join(home, rest)
 	}
+
 	if dir != "" {
 		return filepath.Join(dir, "account.json"), diskio.MkdirAll(dir, 0o700)
 	}
+
 	dir, err := d.Dir()
 	return filepath.Join(dir, "account.json"), err
 }
@@ -165,6 +170,7 @@ func (l *ledger) load(path string) (bool, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, fmt.Errorf("read %s: %w; if it is damaged, log in again", path, err)
 	}
+
 	r = effective(r, l.o)
 	if r.Contexts == nil {
 		r.Contexts = map[string]string{}
@@ -175,13 +181,16 @@ func (l *ledger) load(path string) (bool, error) {
 	if r.Spent == nil {
 		r.Spent = map[string]*budget{}
 	}
+
 	for _, b := range r.Spent {
 		if b != nil {
 			b.saved = b.Sent
 		}
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	l.path = path
 	l.record = r
 	l.dead = false
@@ -227,6 +236,7 @@ func (l *ledger) write() error {
 	if l.record.Token == "" {
 		return nil
 	}
+
 	disk, err := readRecord(l.path)
 	if err == nil && disk.Token != "" && disk.Token != l.record.Token && effective(disk, l.o).Token != l.record.Token {
 		return errReplaced
@@ -234,6 +244,7 @@ func (l *ledger) write() error {
 	if err := writeRecord(l.path, &l.record); err != nil {
 		return err
 	}
+
 	for _, b := range l.record.Spent {
 		if b != nil {
 			b.saved = b.Sent
@@ -259,6 +270,7 @@ func (l *ledger) saveChanges(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+
 		_ = wait.For(ctx, saveAfter) // others may follow
 		if err := l.save(); err != nil {
 			if errors.Is(err, errReplaced) {
@@ -309,21 +321,26 @@ func (l *ledger) outdated(user string, at time.Time) bool {
 func (l *ledger) admit(user, token string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	spent := budget{}
 	if s, ok := l.strangers.Get(user); ok && s.token == token {
 		spent = s.spent
 	}
+
 	l.strangers.Delete(user)
 	if token == "" || l.record.Contexts[user] == token || l.outdated(user, at) {
 		return
 	}
+
 	if at.IsZero() {
 		at = l.now()
 	}
+
 	spent.At = at.UnixMilli()
 	if len(l.record.Contexts) >= peopleMost && l.record.Contexts[user] == "" {
 		l.forgetOldest()
 	}
+
 	l.record.Contexts[user] = token
 	l.record.Spent[user] = &spent
 	l.touch()
@@ -340,6 +357,7 @@ func (l *ledger) forgetOldest() {
 			oldest, at = user, t
 		}
 	}
+
 	delete(l.record.Contexts, oldest)
 	delete(l.record.Spent, oldest)
 	delete(l.record.Tickets, oldest)
@@ -351,6 +369,7 @@ func (l *ledger) find(user string) (string, *budget) {
 	if s, ok := l.strangers.Get(user); ok {
 		return s.token, &s.spent
 	}
+
 	token := l.record.Contexts[user]
 	b := l.record.Spent[user]
 	if b == nil {
@@ -367,6 +386,7 @@ func (l *ledger) find(user string) (string, *budget) {
 func (l *ledger) spend(user string, keep int) (token string, ok, ask bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	token, b := l.find(user)
 	most := l.o.ContextMessageBudget
 	if token == "" || b.Sent < most-keep {
@@ -379,6 +399,7 @@ func (l *ledger) spend(user string, keep int) (token string, ok, ask bool) {
 		}
 		return token, true, false
 	}
+
 	ask = keep == 0 && !b.Announced && most < platformMax && b.Sent == most
 	b.Announced = b.Announced || ask
 	return token, false, ask

@@ -39,6 +39,7 @@ func encrypt(key, data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	n := aes.BlockSize - len(data)%aes.BlockSize
 	data = append(data, bytes.Repeat([]byte{byte(n)}, n)...)
 	for i := 0; i < len(data); i += aes.BlockSize {
@@ -53,9 +54,11 @@ func decrypt(key, data []byte) ([]byte, error) {
 	if err != nil || len(data) == 0 || len(data)%aes.BlockSize != 0 {
 		return nil, errBadKey
 	}
+
 	for i := 0; i < len(data); i += aes.BlockSize {
 		block.Decrypt(data[i:], data[i:])
 	}
+
 	n := int(data[len(data)-1])
 	if n == 0 || n > aes.BlockSize || !bytes.Equal(data[len(data)-n:], bytes.Repeat([]byte{byte(n)}, n)) {
 		return nil, errBadKey
@@ -73,9 +76,11 @@ func parseKey(digits, coded string) ([]byte, error) {
 		}
 		return key, nil
 	}
+
 	if coded == "" {
 		return nil, nil
 	}
+
 	key, err := base64.StdEncoding.DecodeString(coded)
 	if err != nil {
 		return nil, errBadKey
@@ -100,15 +105,18 @@ func (b *bot) file(it *item) (r kit.Received, ok bool) {
 	case itemVideo:
 		f, r.Kind, r.Name = it.Video, kit.VideoFile, "video.mp4"
 	}
+
 	if f == nil {
 		return r, false
 	}
+
 	r.Name = cmp.Or(strings.TrimSpace(f.Name), map[int]string{5: "voice.amr", 7: "voice.mp3"}[f.Coding], r.Name)
 	r.Size = f.Length.number()
 	where := []*cdnFile{f.Media, f.Thumb}
 	if f.Media.there() && f.Media.Key == "" && f.AESKey == "" && r.Kind != kit.ImageFile || !f.Media.there() && !f.Thumb.there() {
 		return r, false
 	}
+
 	most := b.deps.Media.Max
 	r.Open = func(ctx context.Context) (io.ReadCloser, error) {
 		var err error
@@ -116,11 +124,13 @@ func (b *bot) file(it *item) (r kit.Received, ok bool) {
 			if !m.there() {
 				continue
 			}
+
 			var data []byte
 			digits := f.AESKey
 			if m == f.Thumb && m.Key != "" {
 				digits = ""
 			}
+
 			if data, err = b.fetch(ctx, m, digits, most); err == nil {
 				return io.NopCloser(bytes.NewReader(data)), nil
 			}
@@ -128,6 +138,7 @@ func (b *bot) file(it *item) (r kit.Received, ok bool) {
 				break
 			}
 		}
+
 		return nil, err
 	}
 	return r, true
@@ -139,6 +150,7 @@ func (b *bot) fetch(ctx context.Context, m *cdnFile, digits string, most int64) 
 	if err != nil {
 		return nil, err
 	}
+
 	var addresses []string
 	if m.FullURL != "" && b.o.trusts(m.FullURL) {
 		addresses = append(addresses, m.FullURL)
@@ -146,12 +158,14 @@ func (b *bot) fetch(ctx context.Context, m *cdnFile, digits string, most int64) 
 	if m.Param != "" {
 		addresses = append(addresses, b.o.CDNBaseURL+"/download?encrypted_query_param="+url.QueryEscape(m.Param))
 	}
+
 	err = errors.New("the file has no address of WeChat's")
 	for _, address := range addresses {
 		for try := range fetchTries {
 			if try > 0 && wait.For(ctx, fetchPause) != nil {
 				return nil, ctx.Err()
 			}
+
 			var data []byte
 			if data, err = b.download(ctx, address, most); err == nil {
 				if key == nil {
@@ -159,11 +173,13 @@ func (b *bot) fetch(ctx context.Context, m *cdnFile, digits string, most int64) 
 				}
 				return decrypt(key, data)
 			}
+
 			if e := refusal(err); e != nil && chat.IsPermanent(classify(e)) || errors.Is(err, media.ErrTooLarge) {
 				return nil, err
 			}
 		}
 	}
+
 	return nil, err
 }
 
@@ -172,14 +188,17 @@ func (b *bot) download(ctx context.Context, address string, most int64) ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("download: %w", httpsafe.WithoutURL(err))
 	}
+
 	res, err := b.client.rest.Client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("download: %w", httpsafe.WithoutURL(err))
 	}
+
 	defer res.Body.Close() //nolint:errcheck // read only
 	if res.StatusCode != http.StatusOK {
 		return nil, &apiError{Call: "download", Status: res.StatusCode}
 	}
+
 	most += aes.BlockSize // of padding
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	if err == nil && int64(len(data)) > most {
@@ -195,6 +214,7 @@ func (b *bot) upload(ctx context.Context, s session, user, fileKey string, f *ki
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, fmt.Errorf("read the file to send: %w", err)
 	}
+
 	kind, number := "file_item", 3
 	item := object{"type": itemFile}
 	switch f.Kind {
@@ -203,6 +223,7 @@ func (b *bot) upload(ctx context.Context, s session, user, fileKey string, f *ki
 	case kit.VideoFile:
 		kind, number, item["type"] = "video_item", 2, itemVideo
 	}
+
 	sum := md5.Sum(data) //nolint:gosec // see above
 	var key [aes.BlockSize]byte
 	_, _ = rand.Read(key[:])
@@ -230,10 +251,12 @@ func (b *bot) upload(ctx context.Context, s session, user, fileKey string, f *ki
 	if err != nil {
 		return nil, err
 	}
+
 	address := strings.TrimSpace(where.FullURL)
 	if address == "" || !b.o.trusts(address) {
 		address = b.o.CDNBaseURL + "/upload?encrypted_query_param=" + url.QueryEscape(where.Param) + "&filekey=" + fileKey
 	}
+
 	param, err := b.store(ctx, address, data)
 	if err != nil {
 		return nil, err
@@ -248,6 +271,7 @@ func (b *bot) upload(ctx context.Context, s session, user, fileKey string, f *ki
 	default:
 		inner["file_name"], inner["len"] = f.Name, strconv.Itoa(size)
 	}
+
 	item[kind] = inner
 	return item, nil
 }
@@ -260,15 +284,18 @@ func (b *bot) store(ctx context.Context, address string, data []byte) (string, e
 	if err != nil {
 		return "", fmt.Errorf("upload: %w", httpsafe.WithoutURL(err))
 	}
+
 	req.Header.Set("Content-Type", "application/octet-stream")
 	res, err := b.client.rest.Client.Do(req)
 	if err != nil {
 		return "", fmt.Errorf("upload: %w", httpsafe.WithoutURL(err))
 	}
+
 	defer res.Body.Close() //nolint:errcheck // nothing is read
 	if res.StatusCode != http.StatusOK {
 		return "", &apiError{Call: "upload " + res.Header.Get("X-Error-Message"), Status: res.StatusCode}
 	}
+
 	param := res.Header.Get("X-Encrypted-Param")
 	if param == "" {
 		return "", errors.New("upload: the answer does not say where the file is")

@@ -79,6 +79,7 @@ func classify(err error) error {
 	case e.Status == 0 && e.Code == codeStale: // Run says so
 		return fmt.Errorf("%w: %w", chat.ErrNotReady, err)
 	}
+
 	return chat.Permanent(err)
 }
 
@@ -135,9 +136,11 @@ func sign(req *http.Request, routeTag, token string) {
 	if routeTag != "" {
 		set("SKRouteTag", routeTag)
 	}
+
 	if req.Method == http.MethodGet {
 		return
 	}
+
 	var n [4]byte
 	_, _ = rand.Read(n[:])
 	set("AuthorizationType", "ilink_bot_token")
@@ -152,6 +155,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	if !a.OK() {
 		return nil, &apiError{Call: a.Call, Status: a.Status, After: a.Pause()}
 	}
+
 	var head struct {
 		Ret  ident  `json:"ret"`
 		Code ident  `json:"errcode"`
@@ -160,6 +164,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	if err := json.Unmarshal(a.Body, &head); err != nil {
 		return nil, a.Unexpected(err)
 	}
+
 	for _, code := range []ident{head.Ret, head.Code} {
 		if n := code.number(); n != 0 {
 			return nil, &apiError{Call: a.Call, Code: n, Text: head.Text}

@@ -34,21 +34,25 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 	if err := json.Unmarshal(a.Message, &m); err != nil {
 		return nil //nolint:nilerr // it could be read when it was held
 	}
+
 	_, account := b.account.name()
 	ours := a.Account == account // else its context token is worth nothing
 	group := isGroupID(m.From) || m.GroupID != ""
 	if ours && !group {
 		b.account.met(m.From, m.Context, m.at())
 	}
+
 	route := bus.Route{Channel: b.deps.Name, ChatID: m.From, MessageID: m.id()}
 	v := access.Visitor{Route: route, IDs: []string{m.From}, Direct: !group, At: b.client.clock.Here(m.at())}
 	if group {
 		v.Text = m.words()
 	}
+
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
 	}
+
 	if ours {
 		b.account.admit(m.From, m.Context, m.at())
 	}
@@ -57,6 +61,7 @@ func (rc *receiver) handle(ctx context.Context, a arrival) error {
 	in.Meta = map[string]string{"message_id": m.id()}
 	in.Untrusted = false // it has only what was typed or spoken
 	rc.compose(ctx, &m, &in)
+
 	if in.Text == "" && len(in.Quoted) == 0 && len(in.Media) == 0 {
 		b.once.Warn(ctx, "empty", "a message has nothing that can be understood and was dropped", "id", m.id())
 		return nil
@@ -87,10 +92,12 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 		if it.Type == itemText && it.Text != nil && it.Text.Text != "" {
 			lines = append(lines, it.Text.Text)
 		}
+
 		if it.Type == itemVoice && it.Voice != nil && strings.TrimSpace(it.Voice.Text) != "" {
 			lines = append(lines, "[voice] "+strings.TrimSpace(it.Voice.Text))
 			continue
 		}
+
 		if r, ok := b.file(it); ok {
 			files.Add(ctx, r)
 			fetched = true
@@ -99,6 +106,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 		} else if it.Type > itemVideo {
 			in.Quoted = append(in.Quoted, bus.Quote{About: "sent along", Text: fmt.Sprintf("[item of type %d: cannot be shown]", it.Type)})
 		}
+
 		if it.Ref != nil {
 			if q := rc.quote(in.Route, it.Ref); q != "" {
 				in.Quoted = append(in.Quoted, bus.Quote{About: aboutRef, Text: text.Ellipsis(q, quoteMost)})
@@ -108,6 +116,7 @@ func (rc *receiver) compose(ctx context.Context, m *message, in *bus.Inbound) {
 			}
 		}
 	}
+
 	if quoted != nil && !fetched {
 		if r, ok := b.file(quoted); ok {
 			if r.Kind == kit.VoiceFile {
@@ -128,11 +137,13 @@ func (rc *receiver) quote(route bus.Route, r *refer) string {
 	if r.Title != "" {
 		said = append(said, r.Title)
 	}
+
 	if it := r.Item; it != nil && it.Type == itemText && it.Text != nil && it.Text.Text != "" && it.Text.Text != r.Title {
 		said = append(said, it.Text.Text)
 	} else if it != nil && it.Type == itemVoice && it.Voice != nil && it.Voice.Text != "" {
 		said = append(said, "[voice] "+it.Voice.Text)
 	}
+
 	if r.ID == "" || len(said) > 0 || r.Item != nil {
 		return strings.Join(said, " | ")
 	}
@@ -144,12 +155,14 @@ func (rc *receiver) quote(route bus.Route, r *refer) string {
 		}
 		return "(a message that is not remembered any more)"
 	}
+
 	whole := known.Text
 	if r.Partial != nil {
 		if piece := r.Partial.of(whole); piece != "" {
 			return piece
 		}
 	}
+
 	said = append(said, whole)
 	for _, m := range known.Media {
 		said = append(said, fmt.Sprintf("[file: %s]", m.Path))
@@ -164,21 +177,25 @@ func (p *partial) of(whole string) string {
 	if p.Start == "" || p.End == "" {
 		return ""
 	}
+
 	begin := nth(whole, p.Start, p.StartIndex, 0)
 	if begin < 0 {
 		return ""
 	}
+
 	for _, from := range []int{0, begin + len(p.Start)} {
 		end := nth(whole, p.End, p.EndIndex, from)
 		if end < begin {
 			continue
 		}
+
 		piece := whole[begin : end+len(p.End)]
 		sum := md5.Sum([]byte(piece)) //nolint:gosec // see above
 		if p.MD5 == "" || strings.EqualFold(p.MD5, hex.EncodeToString(sum[:])) {
 			return piece
 		}
 	}
+
 	return ""
 }
 

@@ -78,9 +78,11 @@ func (s *scan) run(ctx context.Context) (chat.Result, error) {
 	if s.path, err = accountPath(s.bot.deps, s.bot.o); err != nil {
 		return chat.Result{}, err
 	}
+
 	if s.old, err = readRecord(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.bot.deps.Log.WarnContext(ctx, "account.json is damaged; this login replaces it", "err", err)
 	}
+
 	q := kit.QR{Dialog: s.dialog, Now: s.bot.deps.Now, Codes: 1 + refreshes, Seen: noteScanned, Show: s.show}
 	err = q.Run(ctx)
 	switch {
@@ -91,6 +93,7 @@ func (s *scan) run(ctx context.Context) (chat.Result, error) {
 	case err != nil:
 		return chat.Result{}, err
 	}
+
 	return s.done, nil
 }
 
@@ -138,6 +141,7 @@ func (s *scan) step(ctx context.Context, st status) (kit.Scan, error) {
 		}
 		s.done = chat.Result{Identity: old.BotID, Owner: old.UserID}
 		return kit.ScanConfirmed, nil
+
 	case "confirmed":
 		return kit.ScanConfirmed, s.confirm(ctx, st)
 	}
@@ -150,10 +154,12 @@ func (s *scan) askNumber(ctx context.Context) error {
 	if s.typed != "" {
 		question = askCodeMore
 	}
+
 	typed, err := s.dialog.Ask(ctx, chat.Question{Text: question})
 	if err != nil {
 		return err
 	}
+
 	s.typed = strings.TrimSpace(typed)
 	return nil
 }
@@ -168,6 +174,7 @@ func (s *scan) show(ctx context.Context, n int) (kit.Code, error) {
 			known = append(known, t)
 		}
 	}
+
 	var code struct {
 		ID  string `json:"qrcode"`
 		URL string `json:"qrcode_img_content"`
@@ -182,12 +189,15 @@ func (s *scan) show(ctx context.Context, n int) (kit.Code, error) {
 	if err == nil && code.ID == "" {
 		err = errors.New("the service sent none")
 	}
+
 	if err != nil {
 		return kit.Code{}, fmt.Errorf("ask for a QR code: %w", err)
 	}
+
 	if code.URL == "" {
 		code.URL = code.ID
 	}
+
 	s.code = code.ID
 
 	note := noteScan
@@ -205,9 +215,11 @@ func (s *scan) redirect(ctx context.Context, host string) {
 	if host == "" {
 		return
 	}
+
 	if !strings.Contains(host, "://") {
 		host = "https://" + host
 	}
+
 	if host = strings.TrimRight(host, "/"); !s.bot.o.trusts(host) {
 		s.bot.once.Warn(ctx, "redirect", "the service named an address that is not WeChat's; it is not used", "address", host)
 		return
@@ -224,6 +236,7 @@ func (s *scan) confirm(ctx context.Context, st status) error {
 	if err := s.approve(ctx, st.UserID); err != nil {
 		return err
 	}
+
 	fresh := record{
 		Token:    strings.TrimSpace(st.Token),
 		BaseURL:  o.BaseURL,
@@ -239,18 +252,22 @@ func (s *scan) confirm(ctx context.Context, st status) error {
 			s.bot.once.Warn(ctx, "base", "the service named an address that is not WeChat's; it is not used", "address", st.Base)
 		}
 	}
+
 	if s.old.Token == fresh.Token { // nothing has changed
 		fresh.Cursor = s.old.Cursor
 		fresh.Contexts = s.old.Contexts
 		fresh.Tickets = s.old.Tickets
 		fresh.Spent = s.old.Spent
 	}
+
 	if own := strings.TrimSpace(o.Token.Reveal()); own != "" && own != fresh.Token {
 		fresh.Replaced = fingerprint(own)
 	}
+
 	if err := writeRecord(s.path, &fresh); err != nil {
 		return err
 	}
+
 	s.done = chat.Result{Identity: st.BotID, Owner: st.UserID}
 	if !o.Enabled {
 		s.done.Patch = map[string]any{"enabled": true}
@@ -267,6 +284,7 @@ func (s *scan) approve(ctx context.Context, user string) error {
 	if len(known) == 0 || slices.Contains(known, user) {
 		return nil
 	}
+
 	answer, err := s.dialog.Ask(ctx, chat.Question{Text: fmt.Sprintf(askOther, user)})
 	if err != nil {
 		return err
@@ -283,6 +301,7 @@ func logout(_ context.Context, d chat.Deps, section json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+
 	path, err := accountPath(d, o)
 	if err != nil {
 		return err
@@ -302,24 +321,29 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	path, err := accountPath(d, b.o)
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	r, err := readRecord(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return chat.Report{}, fmt.Errorf("read %s: %w", path, err)
 	}
+
 	r = effective(r, b.o)
 	if r.Token == "" {
 		return chat.Report{Checks: []chat.Check{{Name: "login", Detail: "no WeChat account is connected: run nanobot channels login " + d.Name}}}, nil
 	}
+
 	user := r.UserID
 	for id := range r.Contexts {
 		if user == "" {
 			user = id
 		}
 	}
+
 	check := chat.Check{Name: "login", OK: true, Detail: path}
 	_, err = b.configure(ctx, session{r.BaseURL, httpsafe.NewSecret(r.Token)}, user, r.Contexts[user])
 	switch {

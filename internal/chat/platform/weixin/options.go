@@ -61,6 +61,7 @@ func (o *options) Check() error {
 			return fmt.Errorf("%s: not an https address; the token and all messages pass it", name)
 		}
 	}
+
 	switch {
 	case o.PollTimeout < 1 || o.PollTimeout > 120:
 		return errors.New("pollTimeout: 1 to 120")
@@ -71,6 +72,7 @@ func (o *options) Check() error {
 	case strings.ContainsAny(o.RouteTag, "\r\n"):
 		return errors.New("routeTag: must be one line")
 	}
+
 	o.RouteTag = strings.TrimSpace(o.RouteTag)
 	return nil
 }
@@ -84,6 +86,7 @@ func expand(section json.RawMessage) (map[string]json.RawMessage, error) {
 	if json.Unmarshal(section, &o) != nil || o.ReplyProgressMessages != true || json.Unmarshal(section, &keys) != nil {
 		return map[string]json.RawMessage{"": section}, nil //nolint:nilerr // the factory says what is wrong with it
 	}
+
 	keys["sendProgress"], keys["sendToolHints"] = true, true
 	fresh, err := json.Marshal(keys)
 	return map[string]json.RawMessage{"": fresh}, err
@@ -118,6 +121,7 @@ func (o *options) trusts(address string) bool {
 	if err != nil {
 		return false
 	}
+
 	for _, own := range []string{o.BaseURL, o.CDNBaseURL} {
 		if v, err := url.Parse(own); err == nil && v.Scheme == u.Scheme && v.Host == u.Host && u.User == nil {
 			return true

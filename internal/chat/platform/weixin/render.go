@@ -30,6 +30,7 @@ func render(source string) string {
 		markdown.Link:     p.link,
 		markdown.Image:    func(markdown.Node, string) {},
 	}
+
 	p.Blocks(markdown.Parse(source), "")
 	return strings.TrimSpace(p.String())
 }
@@ -63,12 +64,14 @@ func (p *page) table(n markdown.Node, in string) {
 		if i > 0 {
 			p.WriteString("\n" + in)
 		}
+
 		p.WriteString("|")
 		for _, cell := range row.Children {
 			p.WriteString(" ")
 			p.Inline(cell.Children, in)
 			p.WriteString(" |")
 		}
+
 		if i == 0 {
 			p.WriteString("\n" + in + "|" + strings.Repeat(" --- |", len(row.Children)))
 		}

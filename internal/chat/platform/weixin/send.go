@@ -24,21 +24,26 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if !ok {
 		return "", chat.ErrNotReady
 	}
+
 	words := out.Text
 	if !out.Plain {
 		words = render(words)
 	}
+
 	if strings.TrimSpace(words) == "" && len(out.Media) == 0 {
 		return "", nil
 	}
+
 	tool := b.o.ReplyProgressMessages && out.Kind == bus.ToolHint
 	if tool && !b.showTool(out.Route.MessageID) {
 		return "", nil
 	}
+
 	keep := 0
 	if !out.Kind.Durable() {
 		keep = (b.o.ContextMessageBudget + 1) / 2
 	}
+
 	user := out.Route.ChatID
 	token, ok, ask := b.account.spend(user, keep)
 	if !ok {
@@ -61,6 +66,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if refusedAs(err, codeRestricted) {
 		b.account.useUp(user, token)
 	}
+
 	if refusedAs(err, codeStale) {
 		select {
 		case b.stale <- s.token.Reveal():
@@ -88,10 +94,12 @@ func (b *bot) item(ctx context.Context, s session, out bus.Outbound, words strin
 	case len(out.Media) == 0:
 		return object{"type": itemText, "text_item": object{"text": words}}, nil
 	}
+
 	f, err := kit.OpenAttachment(ctx, b.deps, out.Media[0], maxUpload)
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	return b.upload(ctx, s, out.Route.ChatID, digest(out.Key + "/file")[:32], f)
 }
@@ -112,6 +120,7 @@ func (b *bot) deliver(ctx context.Context, s session, user, token string, item o
 	if !refusedAs(err, codeRestricted) || token == "" || strings.Contains(refusal(err).Text, "rate limit") {
 		return id, err
 	}
+
 	fresh, confErr := b.configure(ctx, s, user, token)
 	if confErr != nil || fresh.Context == token {
 		fresh.Context = ""
@@ -120,6 +129,7 @@ func (b *bot) deliver(ctx context.Context, s session, user, token string, item o
 		b.account.admit(user, fresh.Context, b.deps.Now())
 		b.account.spend(user, 0)
 	}
+
 	again, retryErr := b.post(ctx, s, user, fresh.Context, item, out)
 	if retryErr != nil {
 		return "", err
@@ -143,6 +153,7 @@ func (b *bot) post(ctx context.Context, s session, user, token string, item obje
 	if b.o.ReplyProgressMessages && out.Route.MessageID != "" {
 		msg["run_id"] = digest(out.Route.MessageID)[:32]
 	}
+
 	var sent struct {
 		ID ident `json:"message_id"`
 	}
@@ -175,10 +186,12 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	case chat.Working:
 		status = 1
 	}
+
 	s, ok := b.account.session()
 	if !ok {
 		return chat.ErrNotReady
 	}
+
 	t, err := b.ticket(ctx, s, route.ChatID)
 	if err != nil || t == "" {
 		return err
@@ -202,6 +215,7 @@ func (b *bot) ticket(ctx context.Context, s session, user string) (string, error
 	if t := l.record.Tickets[user]; t != nil {
 		known = *t
 	}
+
 	token := l.record.Contexts[user]
 	l.mu.Unlock()
 	if now < known.Next {
@@ -218,6 +232,7 @@ func (b *bot) ticket(ctx context.Context, s session, user string) (string, error
 		known.Next = now + max(known.Delay, ticketRetry)
 		err = fmt.Errorf("the permission to show typing: %w", err)
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if token != "" { // of people who were let in

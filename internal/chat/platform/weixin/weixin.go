@@ -73,6 +73,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	h, err := d.Client(o.Proxy)
 	if err != nil {
 		return nil, err
@@ -107,21 +108,26 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	path, err := accountPath(b.deps, b.o)
 	if err != nil {
 		return err
 	}
+
 	there, err := b.account.load(path) // what was held needs it at once
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		cancel()
 		return err
 	}
+
 	defer in.Wait()
 	defer cancel()
 
@@ -133,6 +139,7 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 			if there {
 				why = fmt.Errorf("the login of WeChat has expired: run nanobot channels login %s", b.deps.Name)
 			}
+
 			b.account.forget()
 			b.deps.Ready("", why)
 			if b.awaitLogin(ctx, path, lost) != nil {
@@ -140,14 +147,17 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 			}
 			continue
 		}
+
 		shown, id := b.account.name()
 		if err := b.deps.Claim(id); err != nil {
 			return err
 		}
+
 		if lost = ""; b.serve(ctx, in, s, shown) {
 			lost = s.token.Reveal()
 		}
 	}
+
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -179,6 +189,7 @@ func (b *bot) serve(ctx context.Context, in *kit.Intake[arrival], s session, sho
 			b.deps.Log.WarnContext(ctx, "the account cannot be kept; messages may come again after a restart", "err", err)
 		}
 	}()
+
 	work.Go(func() {
 		if b.account.saveChanges(ctx) != nil {
 			cancel()
@@ -193,10 +204,12 @@ func (b *bot) serve(ctx context.Context, in *kit.Intake[arrival], s session, sho
 	if refusedAs(err, codeStale) {
 		return true
 	}
+
 	up := err == nil
 	if up {
 		b.deps.Ready(shown, nil)
 	}
+
 	defer func() {
 		if stale {
 			return
@@ -229,6 +242,7 @@ func (b *bot) poll(ctx context.Context, in *kit.Intake[arrival], s session, show
 			b.deps.Ready("", err)
 			b.client.rest.Client.CloseIdleConnections() // none that is dead may be used again
 			continue
+
 		case errors.Is(err, errPollOver):
 			got = updates{}
 		case err != nil:
@@ -236,14 +250,17 @@ func (b *bot) poll(ctx context.Context, in *kit.Intake[arrival], s session, show
 				up = false
 				b.deps.Ready("", err)
 			}
+
 			d := b.retry
 			if failures%3 == 0 {
 				d = b.rest
 			}
+
 			b.once.Warn(ctx, "poll "+errorCause(err), "messages cannot be received; trying again", "err", err)
 			_ = wait.For(ctx, d)
 			continue
 		}
+
 		if failures = 0; !up {
 			up = true
 			b.deps.Ready(shown, nil)
@@ -256,6 +273,7 @@ func (b *bot) poll(ctx context.Context, in *kit.Intake[arrival], s session, show
 			b.account.advance(got.Cursor)
 		}
 	}
+
 	return false
 }
 
@@ -279,6 +297,7 @@ func (b *bot) ask(ctx context.Context, limit time.Duration, s session, got *upda
 		case <-poll.Done():
 		}
 	})
+
 	err := b.client.post(poll, limit+b.extra, s, "getupdates", object{"get_updates_buf": b.account.cursor()}, got)
 	if cause := context.Cause(poll); cause != nil && ctx.Err() == nil {
 		return cause
@@ -318,6 +337,7 @@ func (b *bot) hold(ctx context.Context, in *kit.Intake[arrival], account string,
 		if m.Type == ownMessage || m.From == "" {
 			continue
 		}
+
 		for {
 			err := in.Hold(ctx, m.From, m.id(), arrival{account, raw})
 			if err == nil {

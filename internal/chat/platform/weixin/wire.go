@@ -23,6 +23,7 @@ func (i *ident) UnmarshalJSON(data []byte) error {
 		*i = ident(s)
 		return nil
 	}
+
 	if *i = ident(data); *i == "null" || *i == "0" {
 		*i = ""
 	}

@@ -120,6 +120,7 @@ func (f *frame) seconds() int64 {
 	if n, err := strconv.ParseInt(string(f.Timestamp), 10, 64); err == nil {
 		return n
 	}
+
 	var long struct {
 		Low uint32 `json:"low"`
 	}

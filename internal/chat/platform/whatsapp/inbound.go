@@ -40,10 +40,12 @@ func (rc *receiver) handle(ctx context.Context, f frame) error {
 	if !ok {
 		return nil
 	}
+
 	chatID := ""
 	if v.Direct {
 		chatID = v.Route.ChatID
 	}
+
 	if err := b.facts.meet(who, chatID); err != nil {
 		return err
 	}
@@ -52,6 +54,7 @@ func (rc *receiver) handle(ctx context.Context, f frame) error {
 	if f.Edited {
 		id += ".edit" + string(f.Timestamp)
 	}
+
 	in := pass.Inbound(v.Route.ChatID+"/"+id, "")
 	in.Meta = f.meta(who, v)
 	in.Text, in.Quoted, in.Media = rc.compose(ctx, &f, v)
@@ -134,6 +137,7 @@ func (rc *receiver) compose(ctx context.Context, f *frame, v access.Visitor) (st
 			quotes = append(quotes, bus.Quote{About: "files", Text: "[attachment: voice message - not available]"})
 		}
 	}
+
 	if f.Forwarded && words != "" {
 		quotes = append(quotes, bus.Quote{About: "forwarded", Text: words})
 		words = ""
@@ -141,22 +145,26 @@ func (rc *receiver) compose(ctx context.Context, f *frame, v access.Visitor) (st
 	if len(f.Notes) > 0 {
 		quotes = append(quotes, bus.Quote{About: "sent along", Text: text.Valid(strings.Join(f.Notes, "\n"))})
 	}
+
 	if f.Forwarded { // the speaker is unknown
 		for _, s := range files.Spoken {
 			quotes = append(quotes, bus.Quote{About: "forwarded", Text: s})
 		}
 		files.Spoken = nil
 	}
+
 	quotes = append(quotes, files.Quotes()...)
 
 	var lines []string
 	if !text.Blank(words) {
 		lines = append(lines, words)
 	}
+
 	lines = append(lines, files.Spoken...)
 	if len(lines)+len(quotes) == 0 {
 		lines = []string{"[empty message]"}
 	}
+
 	words = strings.Join(lines, "\n")
 	if !v.Direct && v.Name != "" && !strings.HasPrefix(words, "/") {
 		words = strings.TrimSpace(v.Name + ": " + words)
@@ -170,12 +178,14 @@ func answered(r *reply) []bus.Quote {
 	if r == nil {
 		return nil
 	}
+
 	to := "a message"
 	if user, _ := parseJID(r.Participant); r.Ours {
 		to = "you"
 	} else if user != "" {
 		to = text.Speaker(user)
 	}
+
 	said := strings.TrimSpace(text.Ellipsis(text.Valid(r.Text), quoteMost))
 	if said != "" {
 		said = ": " + said
@@ -190,10 +200,12 @@ func (rc *receiver) replied(f *frame) *bus.Answer {
 	if r == nil || !r.Ours || f.Edited || f.Forwarded || len(f.Files)+len(f.Media)+len(f.Notes) > 0 {
 		return nil
 	}
+
 	q, ok := chat.AskedIn(r.Text)
 	if !ok {
 		return nil
 	}
+
 	word := strings.TrimSuffix(strings.TrimSpace(f.Content), " "+q.Code)
 	if _, remark, ok := q.Choose(word); !ok || remark != "" || strings.HasPrefix(word, "/") {
 		return nil
@@ -224,6 +236,7 @@ func (rc *receiver) fetch(ctx context.Context, f *frame) *kit.Files {
 			Open: func(ctx context.Context) (io.ReadCloser, error) { return rc.bot.download(ctx, a) },
 		})
 	}
+
 	for _, path := range f.Media {
 		kind := kit.OtherFile
 		switch strings.ToLower(filepath.Ext(path)) {
@@ -237,11 +250,13 @@ func (rc *receiver) fetch(ctx context.Context, f *frame) *kit.Files {
 				kind = kit.VoiceFile
 			}
 		}
+
 		files.Add(ctx, kit.Received{
 			Kind: kind, Name: filepath.Base(path),
 			Open: func(context.Context) (io.ReadCloser, error) { return openFile(path, false) },
 		})
 	}
+
 	return files
 }
 
@@ -263,6 +278,7 @@ func openFile(path string, remove bool) (io.ReadCloser, error) {
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.New("the file of the bridge is not there")
 	}
+
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -43,6 +43,7 @@ func (b *bot) endpoint(ctx context.Context) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
+
 	if b.o.Transport == bridge {
 		token := b.o.BridgeToken
 		if token.IsZero() {
@@ -55,6 +56,7 @@ func (b *bot) endpoint(ctx context.Context) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
+
 	token := httpsafe.NewSecret(rand.Text())
 	p := kit.Program{Name: program, Args: []string{"--store", store, "--files", filepath.Join(dir, "files")}, Token: token}
 	if b.o.SelfChat {
@@ -63,10 +65,12 @@ func (b *bot) endpoint(ctx context.Context) (endpoint, error) {
 	if b.o.Proxy != "" {
 		p.Env = append(p.Env, "NANOBOT_WHATSAPP_PROXY="+b.o.Proxy) // it may hold a password
 	}
+
 	child, err := kit.StartChild(ctx, b.deps.Log, p)
 	if errors.Is(err, kit.ErrNoProgram) {
 		err = chat.Fatal(fmt.Errorf("%w; see docs/how-to/channels/whatsapp.md, or set bridgeUrl to a bridge that runs already", err))
 	}
+
 	if err != nil {
 		return endpoint{}, err
 	}
@@ -97,6 +101,7 @@ func savedToken(path string) (httpsafe.Secret, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return httpsafe.Secret{}, fmt.Errorf("read the token of the bridge: %w", err)
 	}
+
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
 	token := base64.RawURLEncoding.EncodeToString(b[:])
@@ -118,6 +123,7 @@ func (b *bot) serve(ctx context.Context, take func(ctx context.Context, f *frame
 		}
 		return err
 	}
+
 	var watch sync.WaitGroup
 	if at.child != nil {
 		defer watch.Wait()
@@ -127,10 +133,12 @@ func (b *bot) serve(ctx context.Context, take func(ctx context.Context, f *frame
 			cancel()
 		})
 	}
+
 	h, err := b.deps.Client("")
 	if err != nil {
 		return err
 	}
+
 	defer h.CloseIdleConnections()
 
 	err = socket.Run(ctx, socket.Options{
@@ -146,6 +154,7 @@ func (b *bot) serve(ctx context.Context, take func(ctx context.Context, f *frame
 		},
 		Lost: b.lost,
 	})
+
 	b.use(nil, false)
 	if err == nil && at.child != nil {
 		err = at.child.Failed()
@@ -159,6 +168,7 @@ func (b *bot) open(ctx context.Context, c *socket.Conn, token httpsafe.Secret, t
 	if err := send(ctx, c, frame{Type: typeAuth, Token: token.Reveal(), Protocol: protocol}); err != nil {
 		return err
 	}
+
 	soon, cancel := context.WithTimeout(ctx, b.hello)
 	defer cancel()
 	raw, err := c.Next(soon)
@@ -170,6 +180,7 @@ func (b *bot) open(ctx context.Context, c *socket.Conn, token httpsafe.Secret, t
 		b.deps.Ready("", nil)
 		return nil
 	}
+
 	f, ok := b.read(ctx, raw)
 	b.use(c, ok && f.Type == typeHello && f.Protocol >= protocol)
 	if !ok {
@@ -187,9 +198,11 @@ func (b *bot) lost(err error) error {
 	if chat.IsFatal(err) {
 		return socket.Fatal(err)
 	}
+
 	if b.o.Transport == bridge {
 		err = fmt.Errorf("the bridge at %s: %w", b.o.BridgeURL, err)
 	}
+
 	b.deps.Ready("", err)
 	return err
 }
@@ -247,15 +260,18 @@ func (b *bot) request(ctx context.Context, f frame) (*frame, error) {
 	if c == nil || !up {
 		return nil, fmt.Errorf("WhatsApp: %w", chat.ErrNotReady)
 	}
+
 	id := oldCall
 	if modern {
 		id = "r" + strconv.FormatInt(b.lastID.Add(1), 10)
 		f.ID = id
 	}
+
 	data, err := json.Marshal(f)
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	raw, err := c.Call(ctx, id, socket.Frame{Data: data})
@@ -265,6 +281,7 @@ func (b *bot) request(ctx context.Context, f frame) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	answer, ok := b.read(ctx, raw)
 	if !ok {
 		return nil, errors.New("the answer of the bridge cannot be read")
@@ -295,5 +312,6 @@ func refusal(f *frame) error {
 	case f.Code == "permanent", f.Code == "" && says("jid", "not-authorized", "item-not-found", "bad-request", "forbidden", "enoent"):
 		return chat.Permanent(err)
 	}
+
 	return err
 }

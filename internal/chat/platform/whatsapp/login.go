@@ -31,6 +31,7 @@ func talk(ctx context.Context, d chat.Deps, section json.RawMessage, step func(c
 	if err != nil {
 		return err
 	}
+
 	var lost error
 	b.deps.Ready = func(_ string, err error) { lost = err }
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
@@ -49,6 +50,7 @@ func talk(ctx context.Context, d chat.Deps, section json.RawMessage, step func(c
 	case err == nil:
 		return errors.New("it took too long: try again")
 	}
+
 	return err
 }
 
@@ -59,10 +61,12 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 			return chat.Result{}, err
 		}
 	}
+
 	phone, err := p.Ask(ctx, chat.Question{Text: "Phone number of the account, to link it with a code; empty shows a QR code"})
 	if err != nil {
 		return chat.Result{}, err
 	}
+
 	phone = strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
 			return -1
@@ -84,6 +88,7 @@ func login(ctx context.Context, d chat.Deps, section json.RawMessage, p chat.Dia
 			case loggedOut, replaced, banned, outdated:
 				return b.status(f)
 			}
+
 		case typeQR:
 			if phone == "" {
 				p.Tell(chat.Step{QR: f.QR, Note: scanNote, Expires: expires(d, f)})
@@ -117,6 +122,7 @@ func logout(ctx context.Context, d chat.Deps, section json.RawMessage) error {
 	if b.o.Transport == bridge {
 		return errors.New("the link belongs to the bridge: remove this device on the phone, or delete the bridge's folder")
 	}
+
 	err = talk(ctx, d, section, func(ctx context.Context, b *bot, f *frame) error {
 		switch {
 		case f.Type != typeHello && f.Type != typeStatus:
@@ -140,10 +146,12 @@ func forget(d chat.Deps, section json.RawMessage) error {
 	if err != nil || b.o.Transport == bridge {
 		return err
 	}
+
 	store, err := b.store()
 	if err != nil {
 		return err
 	}
+
 	for _, end := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(store + end); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove the linked device: %w", err)
@@ -159,15 +167,18 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 	if err != nil {
 		return chat.Report{}, err
 	}
+
 	if b.o.Transport == native {
 		store, err := b.store()
 		if err != nil {
 			return chat.Report{}, err
 		}
+
 		linked := chat.Check{Name: "linked device", OK: true, Detail: store}
 		if info, err := os.Stat(store); err != nil || info.Size() == 0 {
 			linked.OK, linked.Detail = false, errUnlinked(d.Name).Error()
 		}
+
 		there := chat.Check{Name: "program", OK: true, Detail: program}
 		if err := kit.HasProgram(program); err != nil {
 			there.OK, there.Detail = false, err.Error()

@@ -48,6 +48,7 @@ func (o *options) Check() error {
 		if o.BridgeURL != "" {
 			o.Transport = bridge
 		}
+
 	case native:
 	case bridge:
 		if o.BridgeURL == "" {
@@ -56,19 +57,24 @@ func (o *options) Check() error {
 	default:
 		return fmt.Errorf("transport: %q must be native or bridge", o.Transport)
 	}
+
 	if o.Transport == native {
 		return nil
 	}
+
 	u, err := url.Parse(o.BridgeURL)
 	if err != nil || u.Host == "" || u.Scheme != "ws" && u.Scheme != "wss" {
 		return errors.New("bridgeUrl: an address such as ws://localhost:3001 is needed")
 	}
+
 	if u.Hostname() == "localhost" { // it may mean ::1, where bridges do not listen
 		u.Host = strings.Replace(u.Host, "localhost", "127.0.0.1", 1)
 	}
+
 	if u.Scheme == "ws" && !httpsafe.IsLocal("http://"+u.Host) {
 		return errors.New("bridgeUrl: a bridge on another machine needs wss, since the token and all messages pass it")
 	}
+
 	o.BridgeURL = u.String()
 	return nil
 }

@@ -118,15 +118,18 @@ const peopleMost = 20_000
 func (f *facts) open(phones map[string]string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	if err := f.state.Load(&f.book); err != nil {
 		return err
 	}
+
 	if f.book.Phones == nil {
 		f.book.Phones = map[string]string{}
 	}
 	if f.book.Chats == nil {
 		f.book.Chats = map[string]string{}
 	}
+
 	for lid, phone := range phones {
 		lid, _ = parseJID(lid)
 		if phone, _ = parseJID(phone); lid != "" && phone != "" {
@@ -161,12 +164,14 @@ func (f *facts) chat(p person, now string) string {
 func (f *facts) meet(p person, chatID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	news := false
 	note := func(m map[string]string, key, value string) {
 		if key != "" && value != "" && m[key] == "" && len(m) < peopleMost {
 			m[key], news = value, true
 		}
 	}
+
 	note(f.book.Phones, p.lid, p.phone)
 	note(f.book.Chats, p.phone, chatID)
 	note(f.book.Chats, p.lid, chatID)

@@ -23,6 +23,7 @@ func render(source string) string {
 		markdown.Code:     func(n markdown.Node, _ string) { p.fixed(n.Text) },
 		markdown.Table:    func(n markdown.Node, _ string) { p.fixed(markdown.Columns(n)) },
 	}
+
 	p.Blocks(markdown.Parse(source), "")
 	return p.String()
 }
@@ -49,6 +50,7 @@ func (p *page) wrap(mark string) func(n markdown.Node, in string) {
 			p.Inline(n.Children, in)
 			return
 		}
+
 		before := p.marks
 		p.marks += mark
 		p.Between([2]string{mark, mark}, n, in)

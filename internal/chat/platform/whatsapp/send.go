@@ -24,6 +24,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if f.To == "" {
 		return "", chat.Permanent(noChat(out.Route.ChatID))
 	}
+
 	f.Type, f.Text = typeSend, out.Text
 	if !out.Plain {
 		f.Text = render(out.Text)
@@ -31,6 +32,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if text.Blank(f.Text) {
 		f.Text = ""
 	}
+
 	if len(out.Media) > 0 {
 		clean, err := b.attach(ctx, &f, out.Media[0])
 		defer clean()
@@ -40,12 +42,14 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	} else if f.Text == "" {
 		return "", nil
 	}
+
 	quote := b.quotes(out)
 	if quote != "" {
 		f.ReplyTo = &reply{}
 		f.ReplyTo.ID, f.ReplyTo.Participant, _ = strings.Cut(quote, "/")
 		f.ReplyTo.Text, _ = b.words.Get(quote)
 	}
+
 	if err := wait.For(ctx, rand.N(b.jitter)); err != nil { //nolint:gosec // only spreads load
 		return "", err
 	}
@@ -54,6 +58,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if quote != "" {
 		b.quoted.Put(quote, true)
 	}
@@ -69,10 +74,12 @@ func (b *bot) attach(ctx context.Context, f *frame, m bus.Media) (clean func(), 
 	if remote {
 		most = maxRemote
 	}
+
 	a, err := kit.OpenAttachment(ctx, b.deps, m, most)
 	if err != nil {
 		return clean, err
 	}
+
 	defer a.Close() //nolint:errcheck // read only
 	path, err := filepath.Abs(m.Path)
 	if remote {
@@ -80,9 +87,11 @@ func (b *bot) attach(ctx context.Context, f *frame, m bus.Media) (clean func(), 
 		kept, err = b.deps.Media.Save(ctx, a.Name, a)
 		path, clean = kept.Path, func() { _ = os.Remove(kept.Path) }
 	}
+
 	if err != nil {
 		return clean, err
 	}
+
 	f.Type = typeMedia
 	f.FilePath = path
 	f.FileName = a.Name
@@ -112,11 +121,13 @@ func shownAs(a *kit.Attachment) (kind, mime string) {
 		case "audio/aac", "audio/amr", "audio/mp4", "audio/mpeg":
 			return "audio", mime
 		}
+
 	case kit.OtherFile:
 		if !strings.HasPrefix(mime, "image/") && !strings.HasPrefix(mime, "audio/") && !strings.HasPrefix(mime, "video/") {
 			return "document", mime
 		}
 	}
+
 	return "document", "application/octet-stream"
 }
 
@@ -141,6 +152,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	if c == nil || !modern || to == "" {
 		return nil // an older bridge can neither
 	}
+
 	switch phase {
 	case chat.Seen:
 		if !b.o.ReadReceipts || route.MessageID == "" {
@@ -151,6 +163,7 @@ func (b *bot) Signal(ctx context.Context, route bus.Route, phase chat.Phase) err
 	case chat.Working:
 		return send(ctx, c, frame{Type: typePresence, To: to, State: "composing"})
 	}
+
 	return send(ctx, c, frame{Type: typePresence, To: to, State: "paused"})
 }
 

@@ -72,6 +72,7 @@ func newBot(d chat.Deps, section json.RawMessage) (*bot, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if d.Gate != nil {
 		d.Gate.SetRules(o.rules())
 	}
@@ -98,16 +99,20 @@ func (b *bot) Run(ctx context.Context, submit chat.Submit) error {
 	if !b.run.TryLock() {
 		return errors.New("the channel runs already")
 	}
+
 	defer b.run.Unlock()
+
 	if err := b.facts.open(b.o.LIDMappings); err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	in, err := kit.NewIntake(ctx, b.deps, (&receiver{bot: b, submit: submit}).handle)
 	if err != nil {
 		cancel()
 		return err
 	}
+
 	defer in.Wait()
 	defer cancel()
 	return b.serve(ctx, func(ctx context.Context, f *frame) error { return b.receive(ctx, in, f) })
@@ -149,6 +154,7 @@ func (b *bot) status(f *frame) error {
 		}
 		b.deps.Ready(phone, nil)
 		return nil
+
 	case unlinked:
 		why = errUnlinked(b.deps.Name)
 	case loggedOut:
@@ -163,6 +169,7 @@ func (b *bot) status(f *frame) error {
 		b.deps.Ready("", fmt.Errorf("WhatsApp is not connected%s", reason(f.Reason)))
 		return nil
 	}
+
 	return socket.Fatal(chat.Fatal(why))
 }
 
@@ -178,16 +185,19 @@ func (b *bot) hold(ctx context.Context, in *kit.Intake[frame], f *frame) {
 	if f.Sender == "" || f.Sender == statusChat || f.ID == "" {
 		return
 	}
+
 	key := f.Sender + "/" + f.ID
 	if f.Edited {
 		key += "/" + string(f.Timestamp)
 	}
+
 	for (!f.Edited || b.o.EditedMessages) && in.Hold(ctx, f.Sender, key, *f) != nil {
 		b.once.Warn(ctx, "held", "too many messages wait; reading from the bridge pauses")
 		if wait.For(ctx, holdPause) != nil {
 			return
 		}
 	}
+
 	if c, modern := b.connection(); c != nil && modern {
 		_ = send(ctx, c, frame{Type: typeAck, ID: f.ID}) // else it comes again and is known
 	}

@@ -133,12 +133,14 @@ func (w *Worker) Run(ctx context.Context) {
 	w.add(&job{id: scanID, due: w.o.Now().Add(scanBack)})
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+
 	for ctx.Err() == nil {
 		j, wait := w.next(ctx)
 		if j != nil {
 			w.work(j)
 			continue
 		}
+
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
@@ -156,22 +158,27 @@ func (w *Worker) Finish(ctx context.Context, begun func(n int)) (left int) {
 	w.scan(ctx)
 	w.mu.Lock()
 	w.waiting = make(chan struct{}, 1)
+
 	for _, j := range w.jobs {
 		if j.id != scanID && (!j.whole || !j.due.After(w.o.Now())) {
 			j.hurry, j.due = true, w.o.Now()
 		}
 	}
+
 	heap.Init(&w.queue)
 	w.mu.Unlock()
 	w.nudge()
+
 	for n := w.hurried(); ; n = w.hurried() {
 		if n > 0 && begun != nil {
 			begun(n)
 			begun = nil
 		}
+
 		if n == 0 {
 			return w.unfinished()
 		}
+
 		select {
 		case <-w.waiting:
 		case <-ctx.Done():
@@ -184,11 +191,13 @@ func (w *Worker) Finish(ctx context.Context, begun func(n int)) (left int) {
 func (w *Worker) hurried() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	for _, j := range w.jobs {
 		if j.hurry {
 			n++
 		}
 	}
+
 	if w.running != "" && w.running != scanID {
 		n++
 	}
@@ -238,11 +247,13 @@ func (w *Worker) findLeft(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	next := now
 	for _, s := range slices.Backward(found) { // who is silent for longest comes first
 		if !Compacts(s.Key) || w.o.Busy(s.Key) || w.known(s) {
 			continue
 		}
+
 		due := s.Changed.Add(w.o.Idle)
 		if last := now.Add(w.o.Idle); due.After(last) {
 			due = last // the clock was turned back
@@ -254,6 +265,7 @@ func (w *Worker) findLeft(ctx context.Context) error {
 			next = due.Add(w.o.Check)
 		}
 	}
+
 	return nil
 }
 
@@ -315,11 +327,13 @@ func (w *Worker) Pause(ctx context.Context, key string) {
 		heap.Remove(&w.queue, j.index)
 		delete(w.jobs, key)
 	}
+
 	var over chan struct{}
 	if w.running == key && w.cancel != nil {
 		w.cancel()
 		over = w.over
 	}
+
 	w.mu.Unlock()
 	if over != nil {
 		select {
@@ -339,12 +353,14 @@ type started struct {
 func (w *Worker) next(ctx context.Context) (*started, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if len(w.queue) == 0 {
 		return nil, time.Hour
 	}
 	if wait := w.queue[0].due.Sub(w.o.Now()); wait > 0 {
 		return nil, wait
 	}
+
 	j, _ := heap.Pop(&w.queue).(*job) // only jobs are in it
 	delete(w.jobs, j.id)
 	j.hurry = false
@@ -365,6 +381,7 @@ func (w *Worker) work(s *started) {
 	w.cancel = nil
 	w.over = nil
 	w.mu.Unlock()
+
 	if err != nil && !cancelled {
 		w.o.Log.WarnContext(s.ctx, "cannot work on memory", "session", s.id, "err", err)
 		again = w.o.Now().Add(retryAfter)
@@ -372,9 +389,11 @@ func (w *Worker) work(s *started) {
 			again = time.Time{} // the next turn looks again
 		}
 	}
+
 	if cancelled || again.IsZero() {
 		return
 	}
+
 	s.due = again
 	w.add(s.job)
 }
@@ -401,20 +420,24 @@ func (w *Worker) do(ctx context.Context, j *job) (again time.Time, err error) {
 	if err := w.o.Enter(ctx); err != nil {
 		return time.Time{}, err
 	}
+
 	defer w.o.Leave()
 	if j.kept != "" {
 		return w.archive(ctx, j)
 	}
+
 	if j.whole && w.o.Idle > 0 {
 		if wait, err := w.stillBusy(ctx, j); err != nil || wait > 0 {
 			return w.o.Now().Add(wait), err
 		}
 	}
+
 	if j.left {
 		if j.frame, err = w.o.Frame(ctx, ""); err != nil {
 			return time.Time{}, err
 		}
 	}
+
 	_, err = w.o.Memory.Run(ctx, memory.Task{
 		With:   func(ctx context.Context, fn func(*session.Session) error) error { return w.with(ctx, j.id, fn) },
 		Engine: j.frame.Engine, Budget: j.frame.Budget, Trigger: w.o.Memory.BackgroundTrigger(),
@@ -424,6 +447,7 @@ func (w *Worker) do(ctx context.Context, j *job) (again time.Time, err error) {
 	if err != nil || j.whole || w.o.Idle <= 0 {
 		return time.Time{}, err
 	}
+
 	// What is left is taken in when the conversation falls silent.
 	j.whole, j.resume = true, false
 	return w.o.Now().Add(w.o.Idle), nil

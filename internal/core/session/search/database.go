@@ -50,9 +50,11 @@ INSERT INTO words(words, rank) VALUES('hashsize', 16777216);
 func (x *Index) open(ctx context.Context) (*sql.DB, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+
 	if x.closed {
 		return nil, errors.New("the search index is closed")
 	}
+
 	if x.db != nil {
 		if now, err := os.Stat(x.opt.Path); err == nil && os.SameFile(now, x.file) {
 			return x.db, nil
@@ -62,27 +64,33 @@ func (x *Index) open(ctx context.Context) (*sql.DB, error) {
 			return nil, err
 		}
 	}
+
 	if err := diskio.MkdirAll(filepath.Dir(x.opt.Path), 0o700); err != nil {
 		return nil, err
 	}
+
 	// SQLite would make the file readable by others.
 	f, err := os.OpenFile(x.opt.Path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
+
 	fi, err := f.Stat()
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
+
 	db, err := sql.Open("sqlite", dataSource(x.opt.Path))
 	if err != nil {
 		return nil, err
 	}
+
 	db.SetMaxOpenConns(4)
 	db.SetMaxIdleConns(1)
 	if err := prepare(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+
 	x.db = db
 	x.file = fi
 	x.names = map[int64]string{}
@@ -107,10 +115,12 @@ func prepare(ctx context.Context, db *sql.DB) error {
 	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil || have == version {
 		return err
 	}
+
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
+
 	defer tx.Rollback() //nolint:errcheck // does nothing after a commit
 	// Another process may have been faster.
 	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil || have == version {
@@ -132,10 +142,12 @@ func damaged(err error) bool {
 	if errors.Is(err, errOtherVersion) {
 		return true
 	}
+
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
 		return false
 	}
+
 	const corrupt, notADatabase, missingTable, shortRead = 11, 26, 1, 522
 	switch code := e.Code(); {
 	case code&0xff == corrupt, code&0xff == notADatabase, code == shortRead:
@@ -153,9 +165,11 @@ func (x *Index) guard(ctx context.Context, f func(*sql.DB) error) error {
 	if err == nil {
 		err = f(db)
 	}
+
 	if err == nil || !damaged(err) {
 		return err
 	}
+
 	x.opt.Log.WarnContext(ctx, "a damaged search index is dropped", "file", x.opt.Path, "err", err)
 	if derr := x.drop(db); derr != nil {
 		return errors.Join(err, derr)
@@ -170,9 +184,11 @@ func (x *Index) guard(ctx context.Context, f func(*sql.DB) error) error {
 func (x *Index) drop(bad *sql.DB) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+
 	if bad != nil && x.db != bad {
 		return nil
 	}
+
 	var err error
 	if x.db != nil {
 		now, serr := os.Stat(x.opt.Path)
@@ -183,6 +199,7 @@ func (x *Index) drop(bad *sql.DB) error {
 			return err
 		}
 	}
+
 	for _, suffix := range []string{"-wal", "-shm", ""} {
 		if rerr := os.Remove(x.opt.Path + suffix); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, rerr)
@@ -199,6 +216,7 @@ func (x *Index) write(ctx context.Context) (done func() error, err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+
 	defer func() {
 		if err != nil {
 			<-x.turn
@@ -207,6 +225,7 @@ func (x *Index) write(ctx context.Context) (done func() error, err error) {
 	if err := diskio.MkdirAll(filepath.Dir(x.opt.Path), 0o700); err != nil {
 		return nil, err
 	}
+
 	lock, err := diskio.WaitLock(ctx, x.opt.Path+".lock", lockPause)
 	if err != nil {
 		return nil, err

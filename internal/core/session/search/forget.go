@@ -24,16 +24,19 @@ func (x *Index) Forget(ctx context.Context, words string) (gone []Hit, err error
 	if len(toks) == 0 {
 		return nil, ErrEmpty
 	}
+
 	x.mu.Lock()
 	clear(x.dirs) // nothing may be overlooked
 	x.mu.Unlock()
 	if err := x.Update(ctx); err != nil {
 		return nil, err
 	}
+
 	done, err := x.write(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, done()) }()
 	err = x.guard(ctx, func(db *sql.DB) error {
 		before := time.Time{}
@@ -64,12 +67,14 @@ func (s *search) forget(ctx context.Context, it item) (hits []Hit, last int64, e
 	if err != nil || len(found) == 0 {
 		return nil, 0, err
 	}
+
 	if more {
 		last = found[len(found)-1].time + 1
 		if !s.q.Before.IsZero() && last >= s.q.Before.UnixMilli() {
 			last-- // more of one moment than are looked at in one go
 		}
 	}
+
 	matched, err := s.rank(ctx, found, []weighted{{item: it, idf: 1}}, 1)
 	if err != nil || len(matched) == 0 {
 		return nil, last, err
@@ -77,6 +82,7 @@ func (s *search) forget(ctx context.Context, it item) (hits []Hit, last int64, e
 	if hits, err = s.show(matched); err != nil {
 		return nil, 0, err
 	}
+
 	// Duplicates were left out of the ranking, but must go, too.
 	var prints []byte
 	var ids []int64
@@ -88,21 +94,26 @@ func (s *search) forget(ctx context.Context, it item) (hits []Hit, last int64, e
 		if _, match := s.score(text, []weighted{{item: it}}, 1); !ok || !match {
 			continue
 		}
+
 		raw := make([]byte, p.len)
 		if _, err := s.files[p.source].ReadAt(raw, p.pos); err != nil && !errors.Is(err, io.EOF) {
 			return nil, 0, err
 		}
+
 		h := hashOf(raw)
 		prints = append(hex.AppendEncode(prints, h[:]), '\n')
 		ids = append(ids, p.id)
 	}
+
 	if err := s.x.remember(ctx, prints); err != nil {
 		return nil, 0, err
 	}
+
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, 0, err
 	}
+
 	defer tx.Rollback() //nolint:errcheck // does nothing after a commit
 	for _, id := range ids {
 		for _, q := range []string{`DELETE FROM words WHERE rowid=?`, `DELETE FROM doc WHERE id=?`} {
@@ -111,6 +122,7 @@ func (s *search) forget(ctx context.Context, it item) (hits []Hit, last int64, e
 			}
 		}
 	}
+
 	return hits, last, tx.Commit()
 }
 
@@ -142,6 +154,7 @@ func (x *Index) readForgotten(ctx context.Context) (out map[hash]struct{}, err e
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, log.Close()) }()
 
 	out = map[hash]struct{}{}
@@ -154,5 +167,6 @@ func (x *Index) readForgotten(ctx context.Context) (out map[hash]struct{}, err e
 			out[h] = struct{}{}
 		}
 	}
+
 	return out, nil
 }

@@ -56,16 +56,19 @@ func (x *Index) list(ctx context.Context) ([]*source, error) {
 		logs("s/", x.inStore(ctx, x.opt.Sessions))
 		logs("a/", x.inStore(ctx, path.Join(x.opt.Sessions, dirArchive)))
 	}
+
 	for i, dir := range x.opt.OldSessions {
 		if err := x.oldLogs(dir, func(in folder) { logs("o"+strconv.Itoa(i)+"/", in) }); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
+
 	if x.opt.History != "" {
 		if info, err := x.opt.Store.Stat(ctx, x.opt.History); err == nil && info.Exists() {
 			out = append(out, &source{label: "h", kind: kindHistory, info: info})
 		}
 	}
+
 	notes, err := x.notes()
 	return append(out, notes...), errors.Join(append(errs, err)...)
 }
@@ -92,6 +95,7 @@ func (x *Index) oldLogs(dir string, do func(folder)) error {
 	if err != nil {
 		return err
 	}
+
 	defer root.Close() //nolint:errcheck // only read from
 	stat := func(name string) (store.Info, error) {
 		fi, err := root.Lstat(path.Join(".", name))
@@ -100,11 +104,13 @@ func (x *Index) oldLogs(dir string, do func(folder)) error {
 		}
 		return fileInfo(name, fi), nil
 	}
+
 	do(folder{stat, func() (logs []store.Info, err error) {
 		d, err := root.Open(".")
 		if err != nil {
 			return nil, err
 		}
+
 		defer d.Close() //nolint:errcheck // only read from
 		entries, err := d.ReadDir(-1)
 		for _, e := range entries {
@@ -123,6 +129,7 @@ func (x *Index) logs(prefix string, in folder) ([]store.Info, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	x.mu.Lock()
 	last := x.dirs[prefix]
 	x.mu.Unlock()
@@ -139,6 +146,7 @@ func (x *Index) logs(prefix string, in folder) ([]store.Info, error) {
 	} else if next.logs, err = in.all(); err != nil {
 		return nil, err
 	}
+
 	slices.SortStableFunc(next.logs, func(a, b store.Info) int { return b.Changed.Compare(a.Changed) })
 	x.mu.Lock()
 	defer x.mu.Unlock()

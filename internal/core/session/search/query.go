@@ -97,6 +97,7 @@ func parse(s string) (want, not []item) {
 	if len(s) > maxQueryBytes {
 		s = s[:maxQueryBytes]
 	}
+
 	s = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "「", `"`, "」", `"`, "＂", `"`, "　", " ").Replace(canonical(s))
 	n := 0
 	for s = strings.TrimLeftFunc(s, unicode.IsSpace); s != "" && n < maxUnits; s = strings.TrimLeftFunc(s, unicode.IsSpace) {
@@ -104,6 +105,7 @@ func parse(s string) (want, not []item) {
 		if rest, ok := strings.CutPrefix(s, "-"); ok && rest != "" && !unicode.IsSpace(rune(rest[0])) {
 			it.not, s = true, rest
 		}
+
 		var chunk string
 		if rest, ok := strings.CutPrefix(s, `"`); ok {
 			chunk, s, _ = strings.Cut(rest, `"`)
@@ -115,6 +117,7 @@ func parse(s string) (want, not []item) {
 			}
 			chunk, s = s[:end], s[end:]
 		}
+
 		it.terms = terms(chunk, maxUnits-n)
 		n += len(it.terms)
 		switch {
@@ -125,6 +128,7 @@ func parse(s string) (want, not []item) {
 			want = append(want, it)
 		}
 	}
+
 	return want, not
 }
 
@@ -143,6 +147,7 @@ func terms(chunk string, most int) []term {
 		}
 		out = append(out, q)
 	}
+
 	out = out[:min(len(out), most)]
 	if n := len(out); n > 0 && strings.HasSuffix(chunk, "*") {
 		out[n-1].prefix = true

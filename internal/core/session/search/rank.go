@@ -57,15 +57,18 @@ func (x *Index) Search(ctx context.Context, q Query) (Result, error) {
 	if q.Limit <= 0 {
 		q.Limit = 10
 	}
+
 	q.Limit = min(q.Limit, 100)
 	want, not := parse(q.Text)
 	if len(want) == 0 {
 		return Result{}, ErrEmpty
 	}
+
 	wait := updateTimeout
 	if q.Wait {
 		wait = 0
 	}
+
 	behind, err := x.update(ctx, wait)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -75,6 +78,7 @@ func (x *Index) Search(ctx context.Context, q Query) (Result, error) {
 		x.opt.Log.WarnContext(ctx, "cannot update the search index", "err", err)
 		behind = true
 	}
+
 	var res Result
 	err = x.guard(ctx, func(db *sql.DB) error {
 		s := &search{x: x, db: db, q: q, not: not, counts: map[term]int{}, sources: map[int64]*source{}, files: map[int64]*opened{}}
@@ -85,6 +89,7 @@ func (x *Index) Search(ctx context.Context, q Query) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("search: %w", err)
 	}
+
 	res.Behind = behind
 	return res, nil
 }
@@ -118,14 +123,17 @@ func (s *search) run(ctx context.Context, want []item) (res Result, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT coalesce(sum(docs),0), coalesce(sum(words),0) FROM source`).Scan(&docs, &words); err != nil {
 		return res, err
 	}
+
 	s.docs, s.average = float64(max(docs, 1)), max(1, float64(words)/float64(max(docs, 1)))
 	if ok, err := s.see(ctx); err != nil || !ok {
 		return res, err
 	}
+
 	found, more, err := s.find(ctx, all(want))
 	if err != nil {
 		return res, err
 	}
+
 	var hits []scored
 	if len(found) > 0 {
 		weighed, err := s.weigh(ctx, want)
@@ -136,6 +144,7 @@ func (s *search) run(ctx context.Context, want []item) (res Result, err error) {
 			return res, err
 		}
 	}
+
 	res.Total, res.AtLeast = len(hits), more
 	if len(hits) < min(enough, s.q.Limit) && !more {
 		rest, err := s.partly(ctx, want, hits)
@@ -144,6 +153,7 @@ func (s *search) run(ctx context.Context, want []item) (res Result, err error) {
 		}
 		hits = append(hits, rest...)
 	}
+
 	res.Hits, err = s.show(hits[:min(len(hits), s.q.Limit)])
 	return res, err
 }
@@ -157,6 +167,7 @@ func (s *search) see(ctx context.Context) (ok bool, err error) {
 		}
 		return n
 	}
+
 	var may []string
 	switch {
 	case s.q.Everyone:
@@ -168,25 +179,30 @@ func (s *search) see(ctx context.Context) (ok bool, err error) {
 				may = append(may, `"`+scopeMark(n)+`"`)
 			}
 		}
+
 		if n := id(s.q.Own); n != 0 && s.q.Own != "" {
 			may = append(may, `("`+sessionMark(n)+`" AND "`+foreignMark+`")`)
 		}
+
 		if len(may) == 0 {
 			return false, err
 		}
 		s.visible = "(" + strings.Join(may, " OR ") + ")"
 	}
+
 	if s.q.Session != "" {
 		n := id(s.q.Session)
 		if n == 0 {
 			return false, err
 		}
+
 		mark := `"` + sessionMark(n) + `"`
 		if s.visible != "" {
 			mark += " AND " + s.visible
 		}
 		s.visible = mark
 	}
+
 	return err == nil, err
 }
 
@@ -196,6 +212,7 @@ func (s *search) match(expr string) string {
 	if s.visible != "" {
 		expr += " AND " + s.visible
 	}
+
 	for _, not := range []string{without(s.not), s.hidden} {
 		if not != "" {
 			expr = "(" + expr + ") NOT (" + not + ")"
@@ -224,12 +241,14 @@ func (s *search) weigh(ctx context.Context, items []item) ([]weighted, error) {
 			}
 			least = min(least, n)
 		}
+
 		df := float64(least)
 		if least > candidates {
 			df = math.Sqrt(candidates * max(s.docs, candidates)) // somewhere between
 		}
 		out[i] = weighted{it, least, math.Log1p((max(s.docs, df) - df + 0.5) / (df + 0.5))}
 	}
+
 	return out, nil
 }
 
@@ -259,12 +278,14 @@ func (s *search) find(ctx context.Context, expr string) (out []place, more bool,
 		query += ` AND words.rowid >= ? AND d.time >= ?`
 		args = append(args, idOf(ms), ms)
 	}
+
 	if !s.q.Before.IsZero() {
 		ms := s.q.Before.UnixMilli()
 		const crowded = perSecond * 24 * 3600 // texts of one second may go beyond it
 		query += ` AND words.rowid <= ? AND d.time < ?`
 		args = append(args, idOf(ms)+crowded, ms)
 	}
+
 	if len(s.q.Roles) > 0 {
 		in := []byte(` AND d.role IN (-1`)
 		for _, r := range s.q.Roles {
@@ -272,10 +293,12 @@ func (s *search) find(ctx context.Context, expr string) (out []place, more bool,
 		}
 		query += string(in) + `)`
 	}
+
 	rows, err := s.db.QueryContext(ctx, query+` ORDER BY words.rowid DESC LIMIT ?`, append(args, candidates+1)...)
 	if err != nil {
 		return nil, false, err
 	}
+
 	defer rows.Close() //nolint:errcheck // the error is that of Err
 	for rows.Next() {
 		var p place
@@ -287,6 +310,7 @@ func (s *search) find(ctx context.Context, expr string) (out []place, more bool,
 		}
 		out = append(out, p)
 	}
+
 	return out, false, rows.Err()
 }
 
@@ -301,13 +325,16 @@ func (s *search) partly(ctx context.Context, want []item, have []scored) ([]scor
 			units = append(units, it.units()...)
 		}
 	}
+
 	if len(units) == 0 || len(units)+len(must) < 2 {
 		return nil, nil
 	}
+
 	weighed, err := s.weigh(ctx, units)
 	if err != nil {
 		return nil, err
 	}
+
 	rare := slices.DeleteFunc(slices.Clone(weighed), func(w weighted) bool { return w.df == 0 })
 	slices.SortStableFunc(rare, func(a, b weighted) int { return cmp.Compare(a.df, b.df) })
 	var choose []item
@@ -318,9 +345,11 @@ func (s *search) partly(ctx context.Context, want []item, have []scored) ([]scor
 		}
 		choose = append(choose, w.item)
 	}
+
 	if len(choose) == 0 {
 		return nil, nil
 	}
+
 	expr := "(" + anyOf(choose) + ")"
 	if len(must) > 0 {
 		expr += " AND " + all(must)
@@ -330,10 +359,12 @@ func (s *search) partly(ctx context.Context, want []item, have []scored) ([]scor
 		}
 		weighed = append(more, weighed...)
 	}
+
 	found, _, err := s.find(ctx, expr)
 	if err != nil {
 		return nil, err
 	}
+
 	found = slices.DeleteFunc(found, func(p place) bool {
 		return slices.ContainsFunc(have, func(h scored) bool { return h.id == p.id })
 	})
@@ -373,6 +404,7 @@ func (s *search) rank(ctx context.Context, found []place, items []weighted, must
 		if read += p.len; read > candidateBytes && len(out) >= s.q.Limit {
 			break
 		}
+
 		text, ok, err := s.text(ctx, p)
 		if err != nil {
 			return nil, err
@@ -380,11 +412,13 @@ func (s *search) rank(ctx context.Context, found []place, items []weighted, must
 		if !ok {
 			continue // changed since; the next update sees it
 		}
+
 		if h, ok := s.score(text, items, must); ok {
 			h.place = p
 			out = append(out, h)
 		}
 	}
+
 	slices.SortStableFunc(out, func(a, b scored) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id))
 	})
@@ -395,6 +429,7 @@ func (s *search) rank(ctx context.Context, found []place, items []weighted, must
 		time    int64
 		text    string
 	}
+
 	seen := map[key]bool{}
 	return slices.DeleteFunc(out, func(h scored) bool {
 		k := key{h.session, h.role, h.time, h.text}
@@ -415,6 +450,7 @@ func (s *search) text(ctx context.Context, p place) (string, bool, error) {
 		}
 		s.sources[p.source] = src
 	}
+
 	f, known := s.files[p.source]
 	if !known {
 		const openAtOnce = 200
@@ -425,9 +461,11 @@ func (s *search) text(ctx context.Context, p place) (string, bool, error) {
 		f, _ = s.x.openSource(ctx, src.label) // nil when it is gone
 		s.files[p.source] = f
 	}
+
 	if f == nil {
 		return "", false, nil
 	}
+
 	text, ok := load(f, src.kind, p.pos, p.len)
 	return text, ok, nil
 }
@@ -452,6 +490,7 @@ func (s *search) score(text string, items []weighted, must int) (h scored, ok bo
 			}
 		}
 	}
+
 	long := k1 * (1 - b + b*float64(len(toks))/s.average)
 	for n, it := range items {
 		if count[n] == 0 && n < must {
@@ -460,6 +499,7 @@ func (s *search) score(text string, items []weighted, must int) (h scored, ok bo
 		tf := float64(count[n])
 		h.score += it.idf * tf * (k1 + 1) / (tf + long)
 	}
+
 	return h, len(h.spans) > 0
 }
 
@@ -471,16 +511,19 @@ func (s *search) show(best []scored) ([]Hit, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		scope, err := s.x.name(s.db, h.scope)
 		if err != nil {
 			return nil, err
 		}
+
 		out = append(out, Hit{
 			Session: session, Source: placeName(s.sources[h.source].label), Role: roles()[h.role], Time: time.UnixMilli(h.time),
 			Scope: strings.TrimPrefix(scope, dirScope), Tainted: h.tainted, Partial: h.partial, Score: h.score,
 			Snippet: snippet(h.text, h.spans, s.q.Open, s.q.Close), Offset: h.pos,
 		})
 	}
+
 	return out, nil
 }
 
@@ -505,10 +548,12 @@ func (x *Index) name(db *sql.DB, id int64) (string, error) {
 	if ok {
 		return name, nil
 	}
+
 	err := db.QueryRow(`SELECT text FROM name WHERE id=?`, id).Scan(&name) //nolint:noctx // one row by its number
 	if err != nil {
 		return "", err
 	}
+
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.db == db {

@@ -81,6 +81,7 @@ func Open(opt Options) (*Index, error) {
 	if opt.Path == "" {
 		return nil, errors.New("a search index needs a file")
 	}
+
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
@@ -113,16 +114,19 @@ func (x *Index) Run(ctx context.Context, busy func() bool) {
 		case <-ctx.Done():
 			return
 		}
+
 		begun := time.Now()
 		timeout := slice
 		rest := 0
 		if busy() {
 			timeout, rest = busySlice, busyRest
 		}
+
 		behind, err := x.update(ctx, timeout)
 		if err != nil && ctx.Err() == nil {
 			x.opt.Log.WarnContext(ctx, "cannot update the search index", "err", err)
 		}
+
 		if behind && err == nil {
 			t.Reset(time.Since(begun) * time.Duration(rest))
 		} else {
@@ -137,10 +141,12 @@ func (x *Index) Close() error {
 	defer func() { <-x.turn }()
 	x.mu.Lock()
 	defer x.mu.Unlock()
+
 	x.closed = true
 	if x.db == nil {
 		return nil
 	}
+
 	err := x.db.Close()
 	x.db = nil
 	return err

@@ -26,15 +26,18 @@ func snippet(doc string, spans []span, opens, closes string) string {
 	if len(doc)-start < snippetBytes {
 		start = max(0, len(doc)-snippetBytes)
 	}
+
 	start = boundary(doc, start, from)
 	end := min(len(doc), start+snippetBytes)
 	for end < len(doc) && !utf8.RuneStart(doc[end]) {
 		end--
 	}
+
 	var b strings.Builder
 	if start > 0 {
 		b.WriteString("…")
 	}
+
 	space := true // at the end of b
 	put := func(s string) {
 		for _, r := range text.Clean(s) {
@@ -45,15 +48,18 @@ func snippet(doc string, spans []span, opens, closes string) string {
 				space = true
 				continue
 			}
+
 			b.WriteRune(r)
 			space = false
 		}
 	}
+
 	at := start
 	for _, sp := range spans {
 		if sp.end <= at || sp.start >= end {
 			continue
 		}
+
 		sp.start, sp.end = max(sp.start, at), min(sp.end, end)
 		put(doc[at:sp.start])
 		b.WriteString(opens)
@@ -61,6 +67,7 @@ func snippet(doc string, spans []span, opens, closes string) string {
 		b.WriteString(closes)
 		at = sp.end
 	}
+
 	put(doc[at:end])
 	out := strings.TrimSpace(b.String())
 	if end < len(doc) {
@@ -89,13 +96,16 @@ func bestPlace(spans []span) int {
 			}
 			seen[sp.item] = true
 		}
+
 		if len(seen) > best {
 			best, at = len(seen), spans[i].start
 		}
+
 		if i > 200 {
 			break // enough to choose from
 		}
 	}
+
 	return at
 }
 
@@ -104,11 +114,13 @@ func boundary(text string, start, most int) int {
 	if start == 0 {
 		return 0
 	}
+
 	for i := start; i < most; i++ {
 		if text[i] == ' ' || text[i] == '\n' {
 			return i + 1
 		}
 	}
+
 	for !utf8.RuneStart(text[start]) {
 		start++
 	}

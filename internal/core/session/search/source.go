@@ -79,6 +79,7 @@ func (x *Index) notes() ([]*source, error) {
 	if x.opt.Workspace == "" {
 		return nil, nil
 	}
+
 	tree, err := diskio.OpenTree(x.opt.Workspace)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -86,6 +87,7 @@ func (x *Index) notes() ([]*source, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer tree.Close() //nolint:errcheck // only read from
 	var out []*source
 	for _, pattern := range []string{"USER.md", "SOUL.md", "memory/*.md", "memory/scopes/*/MEMORY.md"} {
@@ -93,11 +95,13 @@ func (x *Index) notes() ([]*source, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, name := range names {
 			fi, err := tree.Lstat(name)
 			if err != nil || !fi.Mode().IsRegular() {
 				continue
 			}
+
 			scope := ""
 			if strings.HasPrefix(name, "memory/scopes/") {
 				scope = dirScope + path.Base(path.Dir(name))
@@ -105,6 +109,7 @@ func (x *Index) notes() ([]*source, error) {
 			out = append(out, &source{label: "n/" + name, kind: kindNote, info: fileInfo(name, fi), scope: scope})
 		}
 	}
+
 	return out, nil
 }
 
@@ -129,6 +134,7 @@ func (x *Index) openSource(ctx context.Context, label string) (*opened, error) {
 	case "n":
 		return openIn(x.opt.Workspace, name)
 	}
+
 	if i, err := strconv.Atoi(strings.TrimPrefix(place, "o")); err == nil && i < len(x.opt.OldSessions) {
 		return openIn(x.opt.OldSessions[i], name)
 	}
@@ -141,10 +147,12 @@ func (x *Index) openLog(ctx context.Context, name string) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	info, err := l.Info(ctx)
 	if err == nil && !info.Exists() {
 		err = fs.ErrNotExist
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -157,10 +165,12 @@ func openIn(dir, name string) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f, err := tree.Open(name)
 	if err = errors.Join(err, tree.Close()); err != nil {
 		return nil, err
 	}
+
 	fi, err := f.Stat()
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -198,6 +208,7 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 		s.tainted = s.tainted || fenced(line)
 		return "", ""
 	}
+
 	if bytes.Contains(line, []byte(`"_type"`)) {
 		var m struct {
 			Type string `json:"_type"`
@@ -210,6 +221,7 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 			return "", ""
 		}
 	}
+
 	var r session.Record
 	if r.UnmarshalJSON(line) != nil {
 		return "", ""
@@ -217,6 +229,7 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 	if r.Mark() {
 		return "", ""
 	}
+
 	switch r.Role {
 	case llm.ToolRole:
 		s.tainted = s.tainted || fenced(line)
@@ -227,17 +240,21 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 			s.tainted = s.tainted || s.foreign
 		}
 		role = User
+
 	case llm.Assistant:
 		// It may repeat what was said before, also turns ago.
 		_, described := turnOf(&r)
 		s.tainted = s.tainted || described && r.Runtime != nil
 		s.foreign, role = s.tainted, Assistant
+
 	default:
 		return "", ""
 	}
+
 	if r.Command || r.Internal || r.Hidden || r.Interrupted {
 		return "", ""
 	}
+
 	if !r.Time.IsZero() {
 		s.time = r.Time.UnixMilli()
 	}
@@ -251,6 +268,7 @@ func turnOf(r *session.Record) (scope string, tainted bool) {
 	if r.Runtime == nil {
 		return "", true
 	}
+
 	tainted = r.Event != ""
 	for _, mark := range r.Runtime.Sources {
 		if after, ok := strings.CutPrefix(mark, "scope:"); ok {
@@ -279,6 +297,7 @@ func (s *source) entryLine(line []byte) (text string, role Role) {
 			return "", ""
 		}
 	}
+
 	s.session = e.Session
 	s.scope = e.Scope
 	s.tainted = e.Tainted
@@ -305,6 +324,7 @@ func paragraphs(data []byte, yield func(pos int, text string)) {
 		if i := bytes.IndexByte(line, '\n'); i >= 0 {
 			line = line[:i+1]
 		}
+
 		trimmed := bytes.TrimSpace(line)
 		switch {
 		case len(trimmed) == 0:
@@ -315,11 +335,13 @@ func paragraphs(data []byte, yield func(pos int, text string)) {
 		case start < 0:
 			start = pos
 		}
+
 		if len(trimmed) > 0 {
 			end = pos + len(bytes.TrimRight(line, "\r\n"))
 		}
 		pos += len(line)
 	}
+
 	flush()
 }
 
@@ -328,10 +350,12 @@ func load(f io.ReaderAt, k kind, pos, size int64) (string, bool) {
 	if size <= 0 || size > maxLine {
 		return "", false
 	}
+
 	raw := make([]byte, size)
 	if _, err := f.ReadAt(raw, pos); err != nil && !errors.Is(err, io.EOF) {
 		return "", false
 	}
+
 	var text string
 	switch k {
 	case kindLog:
@@ -341,6 +365,7 @@ func load(f io.ReaderAt, k kind, pos, size int64) (string, bool) {
 	default:
 		text = string(raw)
 	}
+
 	return clip(text), text != ""
 }
 
@@ -362,6 +387,7 @@ func words(line []byte) string {
 			}
 		}
 	}
+
 	var r struct {
 		Content llm.Content             `json:"content"`
 		Runtime *session.RuntimeContext `json:"_runtime_context"`

@@ -55,11 +55,13 @@ func tokens(s string) []token {
 				out = append(out, token{text: w, start: i, end: end})
 			}
 			i = end
+
 		default:
 			flush()
 			i += n
 		}
 	}
+
 	flush()
 	return out
 }
@@ -82,6 +84,7 @@ func wordEnd(s string, i int) int {
 			i++
 			continue
 		}
+
 		r, n := utf8.DecodeRuneInString(s[i:])
 		if isDense(r) || !wordRune(r) && !unicode.IsMark(r) {
 			return i
@@ -100,6 +103,7 @@ func fold(w string) string {
 			break
 		}
 	}
+
 	if !ascii {
 		w = strings.Map(func(r rune) rune {
 			switch {
@@ -112,6 +116,7 @@ func fold(w string) string {
 			}
 			return r
 		}, norm.NFKD.String(w))
+
 		w = strings.ToLower(w)
 		if strings.ContainsAny(w, "ßøłđæœ\u0307") {
 			w = strings.NewReplacer("ß", "ss", "ø", "o", "ł", "l", "đ", "d", "æ", "ae", "œ", "oe", "\u0307", "").Replace(w)
@@ -119,6 +124,7 @@ func fold(w string) string {
 	} else {
 		w = strings.ToLower(w)
 	}
+
 	return text.CutBytes(w, maxToken)
 }
 
@@ -191,6 +197,7 @@ func body(toks []token, more ...string) string {
 	for i := range toks {
 		n += len(toks[i].text) + 1
 	}
+
 	var b strings.Builder
 	b.Grow(n + 16*len(more))
 	seen := make(map[string]struct{}, len(toks))
@@ -202,6 +209,7 @@ func body(toks []token, more ...string) string {
 		b.WriteString(toks[i].text)
 		b.WriteByte(' ')
 	}
+
 	for _, m := range more {
 		b.WriteString(m)
 		b.WriteByte(' ')

@@ -36,13 +36,16 @@ func (x *Index) Tool(loc *time.Location) tool.Tool {
 		if q.Limit <= 0 {
 			q.Limit = toolHits
 		}
+
 		var err error
 		if q.After, err = Day(in.After, loc); err == nil {
 			q.Before, err = Day(in.Before, loc)
 		}
+
 		if err != nil {
 			return tool.Fail(tool.InvalidArgs, "%v", err), nil
 		}
+
 		res, err := x.Search(ctx, q)
 		switch {
 		case errors.Is(err, ErrEmpty):
@@ -52,6 +55,7 @@ func (x *Index) Tool(loc *time.Location) tool.Tool {
 		case err != nil:
 			return tool.Fail(tool.Internal, "%v", err), nil
 		}
+
 		return answer(in.Query, res, loc), nil
 	})
 }
@@ -68,12 +72,15 @@ func answer(query string, res Result, loc *time.Location) tool.Result {
 				where += " (summary)"
 			}
 		}
+
 		if h.Role == User || h.Role == Assistant {
 			where = string(h.Role) + " in " + where
 		}
+
 		fmt.Fprintf(&b, "[%s] %s: %s\n", h.Time.In(loc).Format("2006-01-02 15:04"), where, h.Snippet)
 		tainted = tainted || h.Tainted
 	}
+
 	switch {
 	case len(res.Hits) == 0:
 		fmt.Fprintf(&b, "Nothing found for %q.", query)
@@ -84,9 +91,11 @@ func answer(query string, res Result, loc *time.Location) tool.Result {
 	case res.Total == 0:
 		b.WriteString("No text has all of these words; these have some.")
 	}
+
 	if res.Behind {
 		b.WriteString("\nThe index is being built; older texts may be missing.")
 	}
+
 	out := tool.Text(strings.TrimSpace(b.String()))
 	out.Untrusted = tainted
 	return out
@@ -100,6 +109,7 @@ func Day(s string, loc *time.Location) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
 	}
+
 	t, err := time.ParseInLocation(time.DateOnly, s, loc)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%q is no day; want YYYY-MM-DD", s)

@@ -41,6 +41,7 @@ func (x *Index) update(ctx context.Context, timeout time.Duration) (behind bool,
 	if x.current(ctx, files) {
 		return false, nil
 	}
+
 	looked := time.Now()
 	waiting := ctx
 	if timeout > 0 {
@@ -48,6 +49,7 @@ func (x *Index) update(ctx context.Context, timeout time.Duration) (behind bool,
 		waiting, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
+
 	done, err := x.write(waiting)
 	if err != nil {
 		if ctx.Err() == nil && waiting.Err() != nil {
@@ -55,10 +57,12 @@ func (x *Index) update(ctx context.Context, timeout time.Duration) (behind bool,
 		}
 		return false, err
 	}
+
 	defer func() { err = errors.Join(err, done()) }()
 	if time.Since(looked) > staleList {
 		files = nil // whoever had the lock may have worked for long
 	}
+
 	err = x.guard(ctx, func(db *sql.DB) error {
 		b := &batch{x: x, db: db, over: waiting, files: files}
 		files = nil // a second try begins with what is there then
@@ -66,10 +70,12 @@ func (x *Index) update(ctx context.Context, timeout time.Duration) (behind bool,
 		if x.unmerged += b.written; err != nil || behind || x.unmerged < batchDocs {
 			return err
 		}
+
 		merged, err := merge(ctx, waiting, db)
 		if err != nil || !merged {
 			return err
 		}
+
 		x.unmerged = 0
 		// Merging left pages behind that nothing uses, and a long journal.
 		_, err = db.ExecContext(ctx, "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
@@ -89,14 +95,17 @@ func merge(ctx, slice context.Context, db *sql.DB) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	defer conn.Close() //nolint:errcheck // goes back to the pool
 	if _, err := conn.ExecContext(ctx, `INSERT INTO words(words, rank) VALUES('usermerge', 2)`); err != nil {
 		return false, err
 	}
+
 	for last := int64(-1); slice.Err() == nil; {
 		if _, err := conn.ExecContext(ctx, `INSERT INTO words(words, rank) VALUES('merge', ?)`, mergePages); err != nil {
 			return false, err
 		}
+
 		var changes int64
 		if err := conn.QueryRowContext(ctx, `SELECT total_changes()`).Scan(&changes); err != nil {
 			return false, err
@@ -106,6 +115,7 @@ func merge(ctx, slice context.Context, db *sql.DB) (done bool, err error) {
 		}
 		last = changes
 	}
+
 	return false, nil
 }
 
@@ -120,10 +130,12 @@ func (x *Index) current(ctx context.Context, files []*source) bool {
 	if err != nil {
 		return false
 	}
+
 	var changes int64
 	if db.QueryRowContext(ctx, `SELECT changes FROM state`).Scan(&changes) != nil {
 		return false
 	}
+
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.db != db || x.rows == nil || x.rows.changes != changes || len(x.rows.by) != len(files) {
@@ -160,9 +172,11 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 			return false, err
 		}
 	}
+
 	if b.rows, err = b.x.readSources(ctx, b.db); err != nil {
 		return false, err
 	}
+
 	changed := b.files[:0:0]
 	there := make(map[string]bool, len(b.files))
 	for _, s := range b.files {
@@ -176,11 +190,13 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 			changed = append(changed, row)
 		}
 	}
+
 	for label, row := range b.rows.by {
 		if !there[label] {
 			b.gone = append(b.gone, row)
 		}
 	}
+
 	if len(changed) == 0 && len(b.gone) == 0 {
 		b.x.cacheSources(b.db, b.rows)
 		return false, nil
@@ -188,6 +204,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 	if b.forgotten, err = b.x.readForgotten(ctx); err != nil {
 		return false, err
 	}
+
 	// The newest first: a build that is broken off has what is asked for most.
 	slices.SortStableFunc(changed, func(a, c *source) int {
 		return cmp.Or(cmp.Compare(c.kind, a.kind), c.info.Changed.Compare(a.info.Changed))
@@ -202,9 +219,11 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 			return false, err
 		}
 	}
+
 	if err := b.flush(ctx); err != nil {
 		return false, err
 	}
+
 	b.x.cacheSources(b.db, b.rows)
 	return behind, nil
 }
@@ -218,6 +237,7 @@ func (b *batch) index(ctx context.Context, s *source) error {
 	if err != nil {
 		return err
 	}
+
 	defer f.Close() //nolint:errcheck // only read from
 	if s.id != 0 && !grown(f, s) {
 		s.reset = true
@@ -233,6 +253,7 @@ func (b *batch) index(ctx context.Context, s *source) error {
 			s.scope, s.session = "", keyOf(s.label)
 		}
 	}
+
 	b.touched = append(b.touched, s)
 	if s.kind == kindNote {
 		return b.indexNote(f, s)
@@ -246,6 +267,7 @@ func (b *batch) indexNote(f *opened, s *source) error {
 	if err != nil {
 		return err
 	}
+
 	s.time = s.info.Changed.UnixMilli()
 	s.session = ""
 	paragraphs(data, func(pos int, text string) {
@@ -264,6 +286,7 @@ func (b *batch) log(ctx context.Context, f *opened, s *source) error {
 		if !line.Whole {
 			break
 		}
+
 		var text string
 		var role Role
 		if s.kind == kindHistory {
@@ -271,10 +294,12 @@ func (b *batch) log(ctx context.Context, f *opened, s *source) error {
 		} else {
 			text, role = s.logLine(line.Bytes)
 		}
+
 		s.pos = line.End()
 		if text != "" {
 			b.add(s, role, line.Offset, line.Bytes, text)
 		}
+
 		if err := b.pause(ctx, f, s); err != nil {
 			return err
 		}
@@ -289,6 +314,7 @@ func (b *batch) pause(ctx context.Context, f *opened, s *source) error {
 			return err
 		}
 	}
+
 	full := len(b.docs) >= batchDocs || b.bytes >= batchBytes
 	late := b.lines%64 == 0 && b.over.Err() != nil
 	if !full && !late {
@@ -297,6 +323,7 @@ func (b *batch) pause(ctx context.Context, f *opened, s *source) error {
 	if err := s.setPositionAt(f); err != nil {
 		return err
 	}
+
 	s.size = -1 // there is more: the next look must not take it for done
 	if late {
 		return errTimeout
@@ -304,6 +331,7 @@ func (b *batch) pause(ctx context.Context, f *opened, s *source) error {
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
+
 	b.touched = append(b.touched, s)
 	return nil
 }
@@ -331,15 +359,18 @@ func (b *batch) add(s *source, role Role, pos int64, raw []byte, text string) {
 			return
 		}
 	}
+
 	text = clip(text)
 	toks := tokens(text)
 	if len(toks) == 0 {
 		return
 	}
+
 	when := s.time
 	if when == 0 {
 		when = s.info.Changed.UnixMilli()
 	}
+
 	b.docs = append(b.docs, doc{
 		id: idOf(when), src: s, pos: pos, len: int64(len(raw)), session: s.session, scope: s.scope,
 		role: role, tainted: s.foreign, time: when, toks: toks,
@@ -364,10 +395,12 @@ func (b *batch) flush(ctx context.Context) error {
 	if len(b.docs) == 0 && len(b.touched) == 0 && len(b.gone) == 0 {
 		return nil
 	}
+
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
+
 	defer tx.Rollback() //nolint:errcheck // does nothing after a commit
 	for _, s := range b.gone {
 		if err := remove(ctx, tx, s.id); err != nil {
@@ -378,12 +411,14 @@ func (b *batch) flush(ctx context.Context) error {
 		}
 		delete(b.rows.by, s.label)
 	}
+
 	for _, s := range b.touched {
 		if err := s.save(ctx, tx); err != nil {
 			return err
 		}
 		b.rows.by[s.label] = s
 	}
+
 	if err := tx.QueryRowContext(ctx, `UPDATE state SET changes=changes+1 RETURNING changes`).Scan(&b.rows.changes); err != nil {
 		return err
 	}
@@ -393,6 +428,7 @@ func (b *batch) flush(ctx context.Context) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+
 	b.written += len(b.docs)
 	b.docs = b.docs[:0]
 	b.bytes = 0
@@ -419,13 +455,16 @@ func (s *source) save(ctx context.Context, tx *sql.Tx) error {
 		}
 		s.reset = false
 	}
+
 	if s.tail == nil {
 		s.tail = []byte{}
 	}
+
 	var id any
 	if s.id != 0 {
 		id = s.id
 	}
+
 	res, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO source VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, id, s.label, s.kind,
 		s.ident, s.size, s.mtime, s.pos, s.tail, s.session, s.scope, s.tainted, s.time, s.docs, s.words, s.bytes)
 	if err == nil && s.id == 0 {
@@ -439,6 +478,7 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 	if len(b.docs) == 0 {
 		return nil
 	}
+
 	slices.SortStableFunc(b.docs, func(a, c doc) int {
 		return cmp.Or(cmp.Compare(a.id, c.id), cmp.Compare(a.time, c.time), cmp.Compare(a.src.id, c.src.id), cmp.Compare(a.pos, c.pos))
 	})
@@ -446,11 +486,13 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
+
 	defer row.Close() //nolint:errcheck // goes with the transaction
 	text, err := tx.PrepareContext(ctx, `INSERT INTO words(rowid, body) VALUES(?,?)`)
 	if err != nil {
 		return err
 	}
+
 	defer text.Close() //nolint:errcheck // goes with the transaction
 	names := map[string]int64{}
 	id := int64(0)
@@ -460,10 +502,12 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 		if err != nil {
 			return err
 		}
+
 		scope, err := nameID(ctx, tx, names, d.scope)
 		if err != nil {
 			return err
 		}
+
 		for id = max(id+1, d.id); ; {
 			res, err := row.ExecContext(ctx, id, d.src.id, d.pos, d.len, session, scope, slices.Index(roles(), d.role), d.tainted, d.time)
 			if err != nil {
@@ -476,11 +520,13 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 				return err
 			}
 		}
+
 		if _, err := text.ExecContext(ctx, id, body(d.toks, marks(session, scope, d.scope)...)); err != nil {
 			return err
 		}
 		d.toks = nil
 	}
+
 	return nil
 }
 
@@ -516,6 +562,7 @@ func nameID(ctx context.Context, tx *sql.Tx, known map[string]int64, name string
 	if _, err := tx.ExecContext(ctx, `INSERT INTO name(text) VALUES(?) ON CONFLICT DO NOTHING`, name); err != nil {
 		return 0, err
 	}
+
 	var id int64
 	err := tx.QueryRowContext(ctx, `SELECT id FROM name WHERE text=?`, name).Scan(&id)
 	known[name] = id
@@ -536,6 +583,7 @@ func (x *Index) readSources(ctx context.Context, db *sql.DB) (*sourceRows, error
 	if err := db.QueryRowContext(ctx, `SELECT changes FROM state`).Scan(&changes); err != nil {
 		return nil, err
 	}
+
 	x.mu.Lock()
 	kept := x.rows
 	x.rows = nil
@@ -543,10 +591,12 @@ func (x *Index) readSources(ctx context.Context, db *sql.DB) (*sourceRows, error
 	if kept != nil && kept.changes == changes {
 		return kept, nil
 	}
+
 	rows, err := db.QueryContext(ctx, `SELECT id,path,kind,ident,size,mtime,pos,tail,session,scope,tainted,time,docs,words,bytes FROM source`)
 	if err != nil {
 		return nil, err
 	}
+
 	defer rows.Close() //nolint:errcheck // the error is that of Err
 	out := &sourceRows{changes, map[string]*source{}}
 	for rows.Next() {
@@ -557,6 +607,7 @@ func (x *Index) readSources(ctx context.Context, db *sql.DB) (*sourceRows, error
 		}
 		out.by[s.label] = s
 	}
+
 	return out, rows.Err()
 }
 

@@ -24,11 +24,13 @@ func AskUser() tool.Tool {
 		if c.Publish == nil {
 			return tool.Fail(tool.Unsupported, "no person is listening; put the question into your answer"), nil
 		}
+
 		var text strings.Builder
 		text.WriteString(strings.TrimSpace(in.Question))
 		for i, o := range in.Options {
 			fmt.Fprintf(&text, "\n%d. %s", i+1, o)
 		}
+
 		err := c.Publish(ctx, bus.Outbound{
 			Kind: bus.Message, Route: c.Route, ReplyTo: c.Route.MessageID, Text: text.String(),
 			Question: &bus.Question{ID: c.ID, Text: in.Question, Options: in.Options, Clean: !c.Tainted},
@@ -36,6 +38,7 @@ func AskUser() tool.Tool {
 		if err != nil {
 			return tool.Result{}, err
 		}
+
 		res := tool.Text("The question was put to the user. The answer is their next message.")
 		res.EndTurn = true
 		return res, nil

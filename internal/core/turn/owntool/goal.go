@@ -103,6 +103,7 @@ func Goals(find func(c tool.Call) (Goaled, bool)) []tool.Tool {
 			return nil
 		})
 	})
+
 	update := tool.Func(tool.Tool{
 		Name: "update_goal", Description: "End the goal (complete, cancel, block) or replace it. Until then you are asked to go on.", Trusted: true,
 	}, func(_ context.Context, c tool.Call, in updateGoalInput) (tool.Result, error) {
@@ -123,6 +124,7 @@ func Goals(find func(c tool.Call) (Goaled, bool)) []tool.Tool {
 				}
 				g.Objective, g.Untrusted = in.Objective, c.Tainted
 			}
+
 			g.Recap = in.Recap
 			return nil
 		})
@@ -136,6 +138,7 @@ func changeGoal(find func(c tool.Call) (Goaled, bool), c tool.Call, change func(
 	if !ok {
 		return tool.Fail(tool.Unsupported, "there is no goal here"), nil
 	}
+
 	g, active := Goal(t.Session)
 	if !active {
 		return tool.Fail(tool.NotFound, "there is no open goal"), nil
@@ -146,6 +149,7 @@ func changeGoal(find func(c tool.Call) (Goaled, bool), c tool.Call, change func(
 	if err := t.Save(g); err != nil {
 		return tool.Result{}, fmt.Errorf("keep the goal: %w", err)
 	}
+
 	res := tool.Textf("The goal is %s: %s", g.Status, g.Objective)
 	res.Untrusted = g.Untrusted
 	return res, nil

@@ -72,6 +72,7 @@ func (m Messenger) target(c tool.Call, in messageInput) (to bus.Route, other boo
 	if (in.Channel == "" || in.Channel == to.Channel) && (in.ChatID == "" || in.ChatID == to.ChatID) {
 		return to, false, nil
 	}
+
 	no := func(code tool.Code, format string, args ...any) *tool.Result {
 		r := tool.Fail(code, format, args...)
 		return &r
@@ -87,6 +88,7 @@ func (m Messenger) target(c tool.Call, in messageInput) (to bus.Route, other boo
 	case to.Channel == "websocket":
 		return to, true, no(tool.DeniedPolicy, "chats of other WebSocket clients cannot be written to")
 	}
+
 	return to, true, nil
 }
 
@@ -107,6 +109,7 @@ func Message(m Messenger) tool.Tool {
 		if c.SessionKey == "heartbeat" {
 			return tool.Fail(tool.DeniedPolicy, "not during a heartbeat; put it into your answer, which is delivered if it matters"), nil
 		}
+
 		out := bus.Outbound{Kind: bus.Message, Route: to, ReplyTo: to.MessageID, Text: text.StripThink(in.Content)}
 		for _, p := range in.Media {
 			if m.Media == nil {
@@ -118,22 +121,27 @@ func Message(m Messenger) tool.Tool {
 			}
 			out.Media = append(out.Media, m)
 		}
+
 		if out.Text == "" && len(out.Media) == 0 {
 			return tool.Fail(tool.InvalidArgs, "content is empty"), nil
 		}
+
 		if labels := slices.Concat(in.Buttons...); len(labels) > 0 {
 			if i := slices.IndexFunc(labels, badLabel); i >= 0 || len(labels) > maxLabels {
 				return tool.Fail(tool.InvalidArgs, "buttons: at most %d labels of 1 to %d characters", maxLabels, labelRunes), nil
 			}
 			out.Question = &bus.Question{ID: c.ID, Options: labels, Clean: !c.Tainted}
 		}
+
 		if !tool.StateOf(c.State, func() *sentCount { return new(sentCount) }).add(c.TurnID) {
 			return tool.Fail(tool.DeniedPolicy, "this turn has sent %d messages, which is enough; put the rest into your answer", messageMax), nil
 		}
+
 		send := c.Publish
 		if other {
 			send = func(ctx context.Context, out bus.Outbound) error { return m.Elsewhere(ctx, c, out) }
 		}
+
 		if err := send(ctx, out); err != nil {
 			if errors.Is(err, context.Canceled) {
 				return tool.Result{}, err
@@ -142,6 +150,7 @@ func Message(m Messenger) tool.Tool {
 			res.Untrusted = true // the platform may be quoted
 			return res, nil
 		}
+
 		return tool.Textf("sent to %s %s%s", to.Channel, to.ChatID, withFiles(len(out.Media))), nil
 	})
 }

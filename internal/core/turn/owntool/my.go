@@ -91,6 +91,7 @@ func My(o Settings, find func(ctx context.Context, c tool.Call) (Conversation, b
 	if !o.Offer {
 		return nil
 	}
+
 	what := "Look at your own settings and state (no key: all of them)."
 	if o.AllowSet {
 		what += " set changes max_iterations, context_window_tokens, max_tool_result_chars or model_preset for this conversation, or keeps a note under any other key."
@@ -101,6 +102,7 @@ func My(o Settings, find func(ctx context.Context, c tool.Call) (Conversation, b
 			if !ok {
 				return tool.Fail(tool.Unsupported, "there is no conversation to look at"), nil
 			}
+
 			t := looker{Conversation: conv, opts: o}
 			if in.Action == "set" {
 				return t.set(in.Key, in.Value, c.Tainted)
@@ -138,6 +140,7 @@ func (t looker) snapshot() map[string]any {
 	for k, v := range t.opts.Shown {
 		all[k] = v
 	}
+
 	for k, v := range o.Notes {
 		all["scratchpad."+k] = v
 	}
@@ -169,20 +172,25 @@ func (t looker) check(key string) (tool.Result, error) {
 		res.Untrusted = t.foreignNote("")
 		return res, nil
 	}
+
 	if isSecretKey(key) {
 		return tool.Fail(tool.DeniedPolicy, "%s is not shown", key), nil
 	}
+
 	v, ok := all[key]
 	if !ok {
 		v, ok = all["scratchpad."+key]
 	}
+
 	if !ok {
 		return tool.Fail(tool.NotFound, "there is no %s; check without a key lists everything", key), nil
 	}
+
 	b, err := json.Marshal(v)
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("show %s: %w", key, err)
 	}
+
 	res := tool.Text(string(b))
 	res.Untrusted = t.foreignNote(key)
 	return res, nil
@@ -211,6 +219,7 @@ func (t looker) set(key string, value json.RawMessage, tainted bool) (tool.Resul
 	case isSecretKey(key):
 		return tool.Fail(tool.DeniedPolicy, "%s cannot be set", key), nil
 	}
+
 	var o own
 	t.Session.Meta(ownKey, &o)
 	number := func(to *int, low, high int) *tool.Result {
@@ -223,9 +232,11 @@ func (t looker) set(key string, value json.RawMessage, tainted bool) (tool.Resul
 			res := tool.Fail(tool.InvalidArgs, "%s is not set: %s", key, why)
 			return &res
 		}
+
 		*to = n
 		return nil
 	}
+
 	done := "%s is set, from the next turn on"
 	var bad *tool.Result
 	switch key = settable(key); key {
@@ -245,6 +256,7 @@ func (t looker) set(key string, value json.RawMessage, tainted bool) (tool.Resul
 		}
 		bad = o.note(t.snapshot(), config, key, value, tainted)
 	}
+
 	if bad != nil {
 		return *bad, nil
 	}
@@ -269,6 +281,7 @@ func settable(key string) string {
 	if plain == "maxtooliterations" {
 		return "max_iterations"
 	}
+
 	for _, name := range []string{"max_iterations", "context_window_tokens", "max_tool_result_chars", "model_preset"} {
 		if plain == plainKey(name) {
 			return name
@@ -309,6 +322,7 @@ func (o *own) note(taken map[string]any, config []string, key string, value json
 		if o.Clean == nil {
 			o.Clean = map[string]bool{}
 		}
+
 		key = strings.TrimPrefix(key, "scratchpad.")
 		o.Notes[key] = value
 		if delete(o.Clean, key); !tainted {
@@ -316,6 +330,7 @@ func (o *own) note(taken map[string]any, config []string, key string, value json
 		}
 		return nil
 	}
+
 	return &res
 }
 
@@ -324,9 +339,11 @@ func (t looker) setPreset(value json.RawMessage) (tool.Result, error) {
 	if json.Unmarshal(value, &name) != nil || name != "default" && !slices.Contains(t.Presets, name) {
 		return tool.Fail(tool.InvalidArgs, "model_preset must be one of default, %s", strings.Join(t.Presets, ", ")), nil //nolint:nilerr // the model is told
 	}
+
 	if name == "default" {
 		name = ""
 	}
+
 	if err := t.Try(name); err != nil {
 		return tool.Fail(tool.Unsupported, "model_preset is not set: %v", err), nil
 	}

@@ -95,6 +95,7 @@ func Tools(o Options, h Host) []tool.Tool {
 	if !o.Offer {
 		return nil
 	}
+
 	s := &sessions{Options: o, host: h, sent: map[string][]time.Time{}}
 	list := []tool.Tool{
 		tool.Func(tool.Tool{Name: "list_sessions", ReadOnly: true, Trusted: true, Description: "List the user's conversations by @handle."}, owned(s.list)),
@@ -116,6 +117,7 @@ func owned[In any](f func(ctx context.Context, c tool.Call, in In) (tool.Result,
 		if c.Scope != "" {
 			return tool.Fail(tool.DeniedPolicy, "only the owner's conversations can use other conversations"), nil
 		}
+
 		res, err := f(ctx, c, in)
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -168,6 +170,7 @@ func (s *sessions) list(ctx context.Context, c tool.Call, _ struct{}) (tool.Resu
 	if err != nil && len(infos) == 0 {
 		return tool.Result{}, err
 	}
+
 	out := struct {
 		Sessions []entry `json:"sessions"`
 		More     int     `json:"older_ones_not_shown,omitempty"`
@@ -179,6 +182,7 @@ func (s *sessions) list(ctx context.Context, c tool.Call, _ struct{}) (tool.Resu
 		}
 		out.Sessions = append(out.Sessions, e)
 	}
+
 	return result(out, false)
 }
 
@@ -191,6 +195,7 @@ func (s *sessions) search(ctx context.Context, c tool.Call, in searchInput) (too
 	if err != nil {
 		return tool.Result{}, err
 	}
+
 	untrusted := false
 	found := map[string]*entry{}
 	var order []*entry
@@ -199,6 +204,7 @@ func (s *sessions) search(ctx context.Context, c tool.Call, in searchInput) (too
 		if h.Session == "" || h.Session == c.SessionKey || e == nil && len(order) == foundMost {
 			continue
 		}
+
 		if e == nil {
 			info, err := s.find(ctx, h.Session)
 			if errors.Is(err, session.ErrNotFound) {
@@ -207,19 +213,23 @@ func (s *sessions) search(ctx context.Context, c tool.Call, in searchInput) (too
 			if err != nil {
 				return tool.Result{}, err
 			}
+
 			facts, err := s.look(ctx, info.Key, nil)
 			if err != nil {
 				return tool.Result{}, err
 			}
+
 			untrusted = untrusted || facts.outside || !info.Own
 			e = &entry{Handle: "@" + info.Handle, Key: info.Key, Ref: ref(info.Key), Updated: stamp(info.Updated)}
 			found[h.Session], order = e, append(order, e)
 		}
+
 		untrusted = untrusted || h.Tainted
 		if len(e.Excerpts) < 2 {
 			e.Excerpts = append(e.Excerpts, said{Time: stamp(h.Time), Text: text.Ellipsis(h.Excerpt, excerptChars)})
 		}
 	}
+
 	if len(order) == 0 {
 		return tool.Text("No other conversation has these words."), nil
 	}
@@ -238,6 +248,7 @@ func (s *sessions) read(ctx context.Context, _ tool.Call, in readInput) (tool.Re
 	} else if err != nil {
 		return tool.Result{}, err
 	}
+
 	words := strings.Fields(strings.ToLower(in.Query))
 	var shown []said
 	facts, err := s.look(ctx, info.Key, func(r *session.Record) {
@@ -247,6 +258,7 @@ func (s *sessions) read(ctx context.Context, _ tool.Call, in readInput) (tool.Re
 		if !visible || body == "" || len(words) > 0 && !slices.ContainsFunc(words, has) {
 			return
 		}
+
 		if len(shown) == shownMost {
 			shown = shown[1:]
 		}
@@ -269,6 +281,7 @@ func unknown(name string, err error) *tool.Result {
 	default:
 		return nil
 	}
+
 	return &res
 }
 
@@ -289,6 +302,7 @@ func (s *sessions) find(ctx context.Context, name string) (found session.Info, e
 			found = i
 		}
 	}
+
 	if found.Key == "" {
 		return found, errors.Join(session.ErrNotFound, err)
 	}
@@ -308,6 +322,7 @@ func (s *sessions) look(ctx context.Context, key string, see func(r *session.Rec
 		if err != nil {
 			return f, err
 		}
+
 		guest := r.Runtime != nil && slices.ContainsFunc(r.Runtime.Sources, func(src string) bool { return strings.HasPrefix(src, memory.SourceScope) })
 		f.guest = f.guest || guest
 		others := guest || r.Event != "" && r.Event != bus.SessionMessage || s.host.Outside(&r)
@@ -319,10 +334,12 @@ func (s *sessions) look(ctx context.Context, key string, see func(r *session.Rec
 			see(&r)
 		}
 	}
+
 	meta, err := s.host.Sessions.Metadata(ctx, key)
 	if err != nil {
 		return f, err
 	}
+
 	f.outside = f.outside || memory.TaintedSummary(meta)
 	return f, nil
 }
@@ -341,9 +358,11 @@ func (s *sessions) send(ctx context.Context, c tool.Call, in sendInput) (tool.Re
 	} else if err != nil {
 		return tool.Result{}, err
 	}
+
 	if info.Key == c.SessionKey {
 		return tool.Fail(tool.InvalidArgs, "that is this conversation"), nil
 	}
+
 	f, err := s.look(ctx, info.Key, nil)
 	switch {
 	case err != nil:
@@ -355,14 +374,17 @@ func (s *sessions) send(ctx context.Context, c tool.Call, in sendInput) (tool.Re
 	case !s.admit(c.SessionKey):
 		return tool.Fail(tool.DeniedPolicy, "this conversation has sent %d messages to others within a minute, which is the limit (tools.maxSessionMessagesPerMinute)", s.PerMinute), nil
 	}
+
 	from := "a conversation that is not kept"
 	if own, err := s.find(ctx, c.SessionKey); err == nil {
 		from = "@" + own.Handle
 	}
+
 	wait := replyWait
 	if in.Timeout > 0 {
 		wait = time.Duration(in.Timeout) * time.Second
 	}
+
 	reply, refused, err := s.host.Send(ctx, c, Message{
 		From: from, To: "@" + info.Handle, Key: info.Key, Chat: f.chat, Text: in.Content, Tainted: c.Tainted, Wait: wait, Reply: in.Reply,
 	})
@@ -378,6 +400,7 @@ func (s *sessions) send(ctx context.Context, c tool.Call, in sendInput) (tool.Re
 	case reply == nil:
 		return tool.Textf("sent to @%s, which has not answered within %d seconds; read_session shows the answer later", info.Handle, int(wait/time.Second)), nil
 	}
+
 	res := tool.Text(cmp.Or(strings.TrimSpace(text.CutMiddle(reply.Text, shownChars)), "(an answer without text)"))
 	res.Untrusted = f.outside || reply.Turn == nil || !reply.Turn.Clean
 	return res, nil
@@ -387,6 +410,7 @@ func (s *sessions) send(ctx context.Context, c tool.Call, in sendInput) (tool.Re
 func (s *sessions) admit(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	now := s.host.Now()
 	for k, times := range s.sent {
 		times = slices.DeleteFunc(times, func(t time.Time) bool { return now.Sub(t) >= time.Minute })
@@ -394,9 +418,11 @@ func (s *sessions) admit(key string) bool {
 			delete(s.sent, k)
 		}
 	}
+
 	if len(s.sent[key]) >= s.PerMinute {
 		return false
 	}
+
 	s.sent[key] = append(s.sent[key], now)
 	return true
 }

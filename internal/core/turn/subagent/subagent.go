@@ -137,6 +137,7 @@ func (m *Manager) Tools(find func(c tool.Call) (Parent, bool)) []tool.Tool {
 		if p.Stateless && !in.Wait {
 			return tool.Fail(tool.Unsupported, "nobody is here later to get the result; set wait to true"), nil
 		}
+
 		s := &subagent{
 			ID: newID(4), Label: cmp.Or(strings.TrimSpace(in.Label), text.Ellipsis(prompt.OneLine(in.Task), 30)), Task: in.Task,
 			Session: p.Session, Route: p.Route, Scope: p.Scope, State: "running", Tainted: c.Tainted, Started: m.host.Now(),
@@ -146,6 +147,7 @@ func (m *Manager) Tools(find func(c tool.Call) (Parent, bool)) []tool.Tool {
 			s.cancel(nil)
 			return tool.Fail(tool.Conflict, "%s; wait for one to end or do it yourself", why), nil
 		}
+
 		spec := func() runner.Spec { return m.watched(s, p.Spec(s.ID, s.Task, s.Tainted), in.Temperature, p.Show) }
 		if in.Wait {
 			return m.inline(ctx, s, spec()), nil
@@ -159,11 +161,13 @@ func (m *Manager) watched(s *subagent, spec runner.Spec, temperature *float64, s
 	if temperature != nil {
 		spec.Temperature = temperature
 	}
+
 	note := func(step int, doing string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		s.step, s.doing = max(step, s.step), doing
 	}
+
 	spec.Hooks = append(spec.Hooks, runner.Hooks{
 		BeforeIteration: func(_ context.Context, it *runner.Iteration) { note(it.Number, "") },
 		BeforeTool: func(_ context.Context, c tool.Call) error {
@@ -182,10 +186,12 @@ func (m *Manager) start(s *subagent, run func() runner.Spec) tool.Result {
 	if s.Owner = owner; err == nil {
 		err = m.save(s)
 	}
+
 	if err != nil {
 		m.remove(s)
 		return tool.Fail(tool.Internal, "the subagent was not started, because its state cannot be kept: %v", err)
 	}
+
 	spec := run()
 	if err := m.host.Go(func(base context.Context) { m.background(base, s, spec) }); err != nil {
 		m.remove(s)
@@ -198,18 +204,21 @@ func (m *Manager) start(s *subagent, run func() runner.Spec) tool.Result {
 func (m *Manager) admit(s *subagent) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	guests := 0
 	for _, r := range m.running {
 		if r.Scope != "" {
 			guests++
 		}
 	}
+
 	switch {
 	case len(m.running) >= m.most:
 		return fmt.Sprintf("%d subagents are running, which is the limit", len(m.running))
 	case s.Scope != "" && guests >= max(1, m.most-1):
 		return "as many subagents are running as guests may have"
 	}
+
 	m.running[s.ID] = s
 	return ""
 }
@@ -254,6 +263,7 @@ func (m *Manager) save(s *subagent) error {
 func (m *Manager) Stop(session string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	n := 0
 	for _, s := range m.running {
 		if s.Session == session {
@@ -262,6 +272,7 @@ func (m *Manager) Stop(session string) int {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -269,12 +280,14 @@ func (m *Manager) Stop(session string) int {
 func (m *Manager) Progress(session string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	var list []*subagent
 	for _, s := range m.running {
 		if s.Session == session {
 			list = append(list, s)
 		}
 	}
+
 	slices.SortStableFunc(list, func(a, b *subagent) int { return a.Started.Compare(b.Started) })
 	var out []string
 	for _, s := range list {
@@ -285,11 +298,13 @@ func (m *Manager) Progress(session string) []string {
 		case s.doing != "":
 			doing = "runs " + s.doing
 		}
+
 		if s.step > 0 {
 			doing = fmt.Sprintf("step %d, %s", s.step, doing)
 		}
 		out = append(out, fmt.Sprintf("%s (%s, for %s)", s.Label, doing, m.host.Now().Sub(s.Started).Round(time.Second)))
 	}
+
 	return out
 }
 
@@ -313,9 +328,11 @@ func (m *Manager) Quiet(ctx context.Context) error {
 		m.mu.Unlock()
 		return nil
 	}
+
 	if m.quiet == nil {
 		m.quiet = make(chan struct{})
 	}
+
 	quiet := m.quiet
 	m.mu.Unlock()
 	select {
@@ -343,6 +360,7 @@ func (m *Manager) inline(ctx context.Context, s *subagent, spec runner.Spec) too
 	if s.State != "done" {
 		out = tool.Fail(tool.Internal, "the subagent did not finish: %s", s.Result)
 	}
+
 	out.Untrusted = true // whatever became of it, these are words that the user did not write
 	return out
 }
@@ -358,6 +376,7 @@ func (m *Manager) background(base context.Context, s *subagent, spec runner.Spec
 	if s.stopped { // that went to the context of the spawning call
 		cancel(errStopped)
 	}
+
 	m.mu.Unlock()
 
 	var res runner.Result
@@ -366,6 +385,7 @@ func (m *Manager) background(base context.Context, s *subagent, spec runner.Spec
 		res, err = runner.Run(ctx, spec)
 		m.host.Leave()
 	}
+
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errStopped):
 		_ = m.store.Remove(context.WithoutCancel(ctx), file(s.ID)) // the user knows
@@ -375,11 +395,13 @@ func (m *Manager) background(base context.Context, s *subagent, spec runner.Spec
 		m.remove(s) // the file says "running", so the next start tells that it was interrupted
 		return
 	}
+
 	s.conclude(res, err)
 	s.Ended = m.host.Now()
 	if err := m.save(s); err != nil {
 		m.host.Log.ErrorContext(ctx, "keep the result of a subagent", "subagent", s.ID, "err", err)
 	}
+
 	m.announce(s)
 	m.remove(s)
 }
@@ -397,6 +419,7 @@ func (s *subagent) conclude(res runner.Result, err error) {
 	case s.Result == "":
 		s.State, s.Result = "failed", "It ended without a result."
 	}
+
 	s.Result = text.CutMiddle(s.Result, resultChars)
 }
 
@@ -413,6 +436,7 @@ func (m *Manager) announce(s *subagent) {
 		Quoted: []bus.Quote{{About: "what it was to do, and its words", Text: fmt.Sprintf("%s\nTask: %s\n\nResult:\n%s",
 			s.Label, text.Ellipsis(prompt.OneLine(s.Task), 300), s.Result)}},
 	}
+
 	err := m.host.Go(func(ctx context.Context) {
 		defer m.announced()
 		if !m.host.Announce(ctx, in) {
@@ -447,6 +471,7 @@ func (m *Manager) Revive(ctx context.Context, session string) {
 			m.host.Log.WarnContext(ctx, "subagents of an earlier start cannot be looked for", "err", err)
 			return
 		}
+
 		b, _, err := m.store.Doc(ctx, e.Name)
 		s := &subagent{cancel: func(error) {}}
 		if err != nil || json.Unmarshal(b, s) != nil || file(s.ID) != e.Name || s.Session == "" {
@@ -456,6 +481,7 @@ func (m *Manager) Revive(ctx context.Context, session string) {
 		if s.Session != session || !m.orphan(s) {
 			continue
 		}
+
 		if s.State == "running" {
 			s.State, s.Result = "interrupted", "nanobot was stopped while it worked; what it had done so far may have taken effect."
 			if err := m.save(s); err != nil {
@@ -463,6 +489,7 @@ func (m *Manager) Revive(ctx context.Context, session string) {
 				continue
 			}
 		}
+
 		m.announce(s)
 	}
 }
@@ -472,14 +499,17 @@ func (m *Manager) Revive(ctx context.Context, session string) {
 func (m *Manager) own() (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if m.owner != "" {
 		return m.owner, nil
 	}
+
 	name := "owner-" + newID(8) + ".lock"
 	release, err := m.store.Lock(context.Background(), name)
 	if err != nil {
 		return "", err
 	}
+
 	m.owner, m.release = name, release
 	return name, nil
 }
@@ -491,6 +521,7 @@ func (m *Manager) orphan(s *subagent) bool {
 	if err != nil || s.Owner == mine {
 		return false
 	}
+
 	if s.Owner != "" && path.Base(s.Owner) == s.Owner {
 		release, err := m.store.Lock(context.Background(), s.Owner)
 		if err != nil {
@@ -498,6 +529,7 @@ func (m *Manager) orphan(s *subagent) bool {
 		}
 		_ = release()
 	}
+
 	s.Owner = mine
 	return m.save(s) == nil
 }

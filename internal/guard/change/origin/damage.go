@@ -27,6 +27,7 @@ func Damaged(dir string) []string {
 	if err != nil {
 		return nil // without records nothing of them is damaged
 	}
+
 	var found []string
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".jsonl"+suffixDamaged) {
@@ -86,9 +87,11 @@ func readCopy(data []byte) (lines []stored) {
 				l, ok = parse(raw)
 			}
 		}
+
 		data = rest
 		add(raw, l, ok)
 	}
+
 	return lines
 }
 
@@ -148,6 +151,7 @@ func fill(one, other []stored, now time.Time) (lines []line, rest, otherRest []s
 			}
 		}
 	}
+
 	lost := n == 0
 	for _, s := range other[:n] {
 		if s.damaged {
@@ -157,6 +161,7 @@ func fill(one, other []stored, now time.Time) (lines []line, rest, otherRest []s
 			lines = append(lines, s.line)
 		}
 	}
+
 	if lost { // last, so that the owner's word counts only if it is known to be later
 		lines = append(lines, remains(damaged.raw)...)
 		lines = append(lines, line{Op: opWindowMarked, ID: newID(), From: 1, At: now.UnixNano(), Lost: true})
@@ -176,6 +181,7 @@ func remains(raw []byte) []line {
 	case l.Op == opMark, l.Op == opKnown:
 		return []line{l}
 	}
+
 	return nil
 }
 
@@ -187,6 +193,7 @@ func (s *Store) loadDamaged(ctx context.Context, one, two []byte) {
 	for _, l := range mend(first, second, s.o.Now()) {
 		s.applyLine(l)
 	}
+
 	if s.alone {
 		return // who works in that folder writes its record again
 	}
@@ -196,6 +203,7 @@ func (s *Store) loadDamaged(ctx context.Context, one, two []byte) {
 			s.o.Log.ErrorContext(ctx, "cannot save damaged lines of the record of outside files", "err", err)
 		}
 	}
+
 	s.o.Log.ErrorContext(ctx, "the record of outside files is damaged", "meaning", s.damageMeans(), "file", s.o.Store.Where(s.names[0]))
 }
 
@@ -214,6 +222,7 @@ func (s *Store) setAside(ctx context.Context, copied int, lines []stored) error 
 			damaged = append(append(damaged, l.raw...), '\n')
 		}
 	}
+
 	if len(damaged) == 0 {
 		return nil
 	}

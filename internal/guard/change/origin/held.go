@@ -13,16 +13,19 @@ import (
 func (s *Store) Folder(abs string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	name := s.name(abs)
 	if s.follow() != nil || !s.lookup(name).foreign {
 		return ""
 	}
+
 	found := ""
 	for dir := name; dir != "." && dir != "/"; dir = path.Dir(dir) {
 		if e := s.entries[dir]; e.dir && e.foreign {
 			found = dir
 		}
 	}
+
 	if found == "" || filepath.IsAbs(filepath.FromSlash(found)) {
 		return filepath.FromSlash(found)
 	}
@@ -35,13 +38,16 @@ func (s *Store) Folder(abs string) string {
 func (s *Store) Held(dir string, deep bool, most int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return []string{dir}
 	}
+
 	tree, err := diskio.OpenTree(dir)
 	if err != nil {
 		return nil // there is nothing to run
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 	h := &held{s: s, tree: tree, dir: dir, deep: deep, most: most, left: maxWalk}
 	if !h.folder(".", 0) {
@@ -67,6 +73,7 @@ func (h *held) folder(name string, depth int) bool {
 	if err != nil {
 		return true // commands cannot read it either
 	}
+
 	for _, e := range entries {
 		if len(h.found) >= h.most {
 			return true
@@ -74,6 +81,7 @@ func (h *held) folder(name string, depth int) bool {
 		if h.left--; h.left < 0 || depth > maxDepth {
 			return false
 		}
+
 		child := path.Join(name, e.Name())
 		full := filepath.Join(h.dir, filepath.FromSlash(child))
 		switch {
@@ -88,6 +96,7 @@ func (h *held) folder(name string, depth int) bool {
 			return false
 		}
 	}
+
 	return true
 }
 

@@ -38,12 +38,14 @@ type Asks struct {
 func (s *Store) Ask(files []Asks) ([]Says, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return nil, err
 	}
 	if len(s.entries) == 0 && len(s.windows) == 0 && !s.hasOutside() {
 		return slices.Repeat([]Says{Silent}, len(files)), nil
 	}
+
 	out := make([]Says, len(files))
 	for i, f := range files {
 		out[i] = s.says(f)
@@ -77,6 +79,7 @@ func (s *Store) Restore(abs string, k Kept, put func() error) error {
 	if err != nil {
 		return err
 	}
+
 	if verdict != fromOutside {
 		if err := put(); err != nil {
 			return err
@@ -104,9 +107,11 @@ func (s *Store) Copied(outside []string) error {
 	for id := range s.windows {
 		lines = append(lines, line{Op: opDrop, ID: id})
 	}
+
 	if err == nil && len(lines) > 0 {
 		err = s.append(lines...)
 	}
+
 	s.mu.Unlock()
 	if err != nil {
 		return err
@@ -129,6 +134,7 @@ const (
 func (s *Store) judge(abs string, k Kept) (verdict, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return fromOutside, err
 	}
@@ -157,6 +163,7 @@ func (s *Store) judge(abs string, k Kept) (verdict, error) {
 			return fromOutside, nil
 		}
 	}
+
 	found := fromOwner
 	for id, w := range s.windows {
 		switch {
@@ -167,6 +174,7 @@ func (s *Store) judge(abs string, k Kept) (verdict, error) {
 			found = undecided
 		}
 	}
+
 	return found, nil
 }
 
@@ -175,11 +183,13 @@ func (s *Store) hasOutside() bool {
 	if s.unwalked || len(s.past) > 0 || !s.known.empty() {
 		return true
 	}
+
 	for id := range s.windows {
 		if s.counts(id) {
 			return true
 		}
 	}
+
 	for _, e := range s.entries {
 		if e.foreign {
 			return true
@@ -193,22 +203,27 @@ func (s *Store) hasOutside() bool {
 func (s *Store) restored(abs string, k Kept, v verdict) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return err
 	}
+
 	s.justWrote(abs)
 	if v == undecided { // the end of that command decides
 		return nil
 	}
+
 	name := s.name(abs)
 	last := s.lookup(name)
 	if len(s.windows) == 0 && !last.foreign && !s.isKnown(abs, last) {
 		return nil
 	}
+
 	l := line{Op: opTrust, Path: name, Size: k.Size}
 	if k.Sum != ([32]byte{}) {
 		l.Sum = k.Sum[:]
 	}
+
 	if err := s.append(l); err != nil {
 		return err
 	}

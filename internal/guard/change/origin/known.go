@@ -41,10 +41,12 @@ func identify(file string) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
+
 	k := identity{inode: inodeOf(file, info), changed: changeTimeOf(info)}
 	if info.IsDir() {
 		return k, errFolder
 	}
+
 	k.sum, k.size, err = sumOf(file)
 	if err != nil {
 		return identity{inode: k.inode, changed: k.changed}, nil //nolint:nilerr // the inode tells it
@@ -137,6 +139,7 @@ func (n *known) add(k identity) {
 	if k.inode != (inode{}) {
 		n.inodes[k.inode], n.numbers[k.inode.number] = true, true
 	}
+
 	if k.sum == ([32]byte{}) || k.size <= 0 {
 		return
 	}
@@ -145,6 +148,7 @@ func (n *known) add(k identity) {
 	if old, ok := n.contents[k.sum]; ok && old.since.Before(at.since) {
 		at.since = old.since
 	}
+
 	n.contents[k.sum] = at
 	if first, ok := n.since[k.size]; !ok || at.since.Before(first) {
 		n.since[k.size] = at.since
@@ -217,15 +221,18 @@ func (s *Store) matches(r *Store, abs string, info fs.FileInfo) bool {
 			return true
 		}
 	}
+
 	changed := changeTimeOf(info)
 	since, ok := r.known.since[info.Size()]
 	if !ok || !info.Mode().IsRegular() || changed.Before(since) {
 		return false
 	}
+
 	sum, _, err := sumOf(abs)
 	if err != nil || s.trusts.has(sum) {
 		return false
 	}
+
 	seen, ok := r.known.contents[sum]
 	return ok && !changed.Before(seen.since)
 }
@@ -239,6 +246,7 @@ func (s *Store) search(dir string) string {
 	for _, r := range records {
 		others = others || r != s && !r.known.empty()
 	}
+
 	if s.known.empty() && len(s.past) == 0 && !others {
 		return ""
 	}
@@ -247,19 +255,23 @@ func (s *Store) search(dir string) string {
 	if err != nil {
 		return "" // there is nothing to read
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 	look := &search{s: s, records: records, tree: tree, left: maxSearch}
 	whole := look.folder(".", 0)
+
 	if len(look.lines) > 0 {
 		if err := s.append(look.lines...); err != nil {
 			return "a file whose new name cannot be recorded"
 		}
 	}
+
 	for _, name := range look.found {
 		if s.visible(name, dir, false) {
 			return name
 		}
 	}
+
 	if !whole && (!s.known.empty() || s.hasLost()) {
 		return tooLarge
 	}
@@ -282,11 +294,13 @@ func (w *search) folder(name string, depth int) bool {
 	if err != nil {
 		return true // it is gone, or commands cannot read it either
 	}
+
 	whole := true
 	for _, e := range entries {
 		if w.left--; w.left < 0 || depth > maxDepth {
 			return false
 		}
+
 		child := path.Join(name, e.Name())
 		info, err := e.Info()
 		if err != nil {
@@ -296,10 +310,12 @@ func (w *search) folder(name string, depth int) bool {
 			w.found = append(w.found, child)
 			continue
 		}
+
 		if info.IsDir() {
 			whole = w.folder(child, depth+1) && whole
 		}
 	}
+
 	return whole
 }
 
@@ -310,6 +326,7 @@ func (w *search) isFrom(name string, info fs.FileInfo) bool {
 	if last.foreign {
 		return true
 	}
+
 	abs := filepath.Join(s.realRoot(), filepath.FromSlash(name))
 	l := line{Op: opMark, Path: name, Dir: info.IsDir()}
 	for _, r := range w.records {
@@ -321,10 +338,12 @@ func (w *search) isFrom(name string, info fs.FileInfo) bool {
 				w.lines = append(w.lines, l)
 				return true
 			}
+
 		case s.matches(r, abs, info) && !isOwn(abs, last):
 			return w.mark(l, abs)
 		}
 	}
+
 	if !info.IsDir() && s.inPast(abs, name, last) {
 		return w.mark(l, abs)
 	}
@@ -346,6 +365,7 @@ func (s *Store) held(op, dir string) []line {
 	if err != nil {
 		return nil
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 	var packed []byte
 	left := maxWalk
@@ -355,10 +375,12 @@ func (s *Store) held(op, dir string) []line {
 		if err != nil {
 			return
 		}
+
 		for _, e := range entries {
 			if left--; left < 0 || depth > maxDepth {
 				return
 			}
+
 			child := path.Join(name, e.Name())
 			k, err := identify(filepath.Join(dir, filepath.FromSlash(child)))
 			if err == nil || errors.Is(err, errFolder) {
@@ -369,6 +391,7 @@ func (s *Store) held(op, dir string) []line {
 			}
 		}
 	}
+
 	folder(".", 0)
 	return packedLines(op, packed)
 }
@@ -383,6 +406,7 @@ func packedLines(op string, packed []byte) []line {
 	if op == opTrust {
 		what = opOwn
 	}
+
 	var out []line
 	for len(packed) > 0 {
 		n := min(len(packed), maxPacked)

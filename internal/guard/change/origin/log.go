@@ -74,6 +74,7 @@ func (s *Store) follow() error {
 		case change == store.Another || !s.loaded:
 			return s.load(ctx, log)
 		}
+
 		data, err := content(log, s.read.At, info.Size)
 		if err != nil {
 			return err
@@ -108,16 +109,19 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 	if s.loaded { // what was added since a command began cannot be told any more
 		s.flip("")
 	}
+
 	s.loaded = false
 
 	info, err := log.Info(ctx)
 	if err != nil {
 		return err
 	}
+
 	one, err := content(log, 0, info.Size)
 	if err != nil {
 		return err
 	}
+
 	var two []byte
 	err = s.with(ctx, 1, func(copied store.Log) error {
 		there, err := copied.Info(ctx)
@@ -141,25 +145,30 @@ func (s *Store) load(ctx context.Context, log store.Log) error {
 	if !bytes.HasPrefix(one, two) { // the copy is written first: its end may be missing in the other
 		whole = s.apply(two)
 	}
+
 	if !info.Exists() && len(two) > 0 {
 		s.o.Log.WarnContext(ctx, "the record of outside files was lost and is taken from its copy", "file", s.o.Store.Where(s.names[0]))
 		if err := unlessMoved(log.Replace(ctx, 0, two)); err != nil {
 			return err
 		}
 	}
+
 	whole = s.apply(one) && whole
 	if !whole {
 		s.loadDamaged(ctx, one, two)
 	}
+
 	if err := s.read.Reached(log, info); err != nil {
 		return err
 	}
+
 	s.loaded = true
 	if !whole && !s.alone {
 		if err := unlessMoved(s.rewrite(ctx, log, int64(len(two)), s.snapshot())); err != nil {
 			s.o.Log.ErrorContext(ctx, "cannot write the damaged record of outside files again", "err", err)
 		}
 	}
+
 	s.closeDead()
 	if whole && len(one) > maxLog {
 		return unlessMoved(s.compact(ctx, log, int64(len(two))))
@@ -196,6 +205,7 @@ func (s *Store) apply(data []byte) (whole bool) {
 		}
 		s.applyLine(l)
 	}
+
 	return whole
 }
 
@@ -208,6 +218,7 @@ func (s *Store) applyLine(l line) {
 		e := entry{seq: s.seq, foreign: l.Op == opMark, dir: l.Dir, size: l.Size}
 		copy(e.sum[:], l.Sum)
 		s.entries[l.Path] = e
+
 		if e.foreign {
 			s.addKnown(l.identity())
 			s.marked(l.Path, l.Dir)
@@ -215,10 +226,12 @@ func (s *Store) applyLine(l line) {
 			s.removeKnown(l.identity())
 			s.trusted(l.Path, e)
 		}
+
 		if e.foreign && l.At > 0 && l.Born == 0 { // its inode does not tell it
 			at := time.Unix(0, l.At)
 			s.past = append(s.past, window{seq: s.seq, start: at, end: at})
 		}
+
 	case opForget:
 		delete(s.entries, l.Path)
 	case opKnown:
@@ -232,6 +245,7 @@ func (s *Store) applyLine(l line) {
 		if !l.Clean || s.anyOutside() {
 			s.flip("")
 		}
+
 	case opTaint:
 		if s.windows[l.ID] != nil {
 			s.flip(l.ID)
@@ -253,6 +267,7 @@ func (s *Store) applyMarked(l line) {
 	if w == nil && l.From > 0 { // of a record that was written again
 		w = &window{start: time.Unix(0, l.From), end: time.Unix(0, l.At), dir: l.Path, lost: l.Lost}
 	}
+
 	if w != nil {
 		if l.Dir { // nothing was marked, and what it wrote may be moved
 			w.dir = ""
@@ -260,10 +275,12 @@ func (s *Store) applyMarked(l line) {
 		if w.end.IsZero() { // the line about its end was damaged
 			w.end = s.o.Now()
 		}
+
 		w.seq = s.seq
 		s.past = append(s.past, *w)
 		s.flip(l.ID)
 	}
+
 	s.unwalked = s.unwalked || l.Dir
 	delete(s.windows, l.ID)
 }
@@ -291,6 +308,7 @@ func (s *Store) append(lines ...line) error {
 	if len(lines) == 0 {
 		return nil
 	}
+
 	var buf bytes.Buffer
 	for _, l := range lines {
 		if err := l.encode(&buf); err != nil {
@@ -347,21 +365,26 @@ func (s *Store) snapshot() []byte {
 		}
 		all = append(all, numbered{e.seq, l})
 	}
+
 	for _, l := range slices.Concat(packedLines(opTrust, s.trusts.pack()), packedLines(opMark, s.known.pack())) {
 		all = append(all, numbered{s.seq + 1, l})
 	}
+
 	for _, w := range s.past {
 		all = append(all, numbered{w.seq, line{Op: opWindowMarked, ID: newID(), From: w.start.UnixNano(), At: w.end.UnixNano(), Path: w.dir, Lost: w.lost}})
 	}
+
 	slices.SortStableFunc(all, func(a, b numbered) int { return a.seq - b.seq })
 	var buf bytes.Buffer
 	add := func(l line) { _ = l.encode(&buf) } // all fields can be encoded
 	for _, l := range all {
 		add(l.line)
 	}
+
 	if s.unwalked {
 		add(line{Op: opWindowMarked, ID: newID(), Dir: true})
 	}
+
 	for id, w := range s.windows {
 		add(line{Op: opOpen, ID: id, At: w.start.UnixNano(), PID: w.pid, Unsealed: w.unsealed, Path: w.dir, Clean: !w.outside})
 		if !w.end.IsZero() {
@@ -378,9 +401,11 @@ func (s *Store) rewrite(ctx context.Context, log store.Log, copied int64, lines 
 	if err == nil {
 		err = log.Replace(ctx, s.read.At, lines)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	info, err := log.Info(ctx)
 	if err != nil {
 		return err

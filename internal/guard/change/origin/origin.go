@@ -126,6 +126,7 @@ func Open(o Options) (*Store, error) {
 	if o.Store == nil || o.Name == "" || !filepath.IsAbs(o.Root) {
 		return nil, errors.New("origin: a store, a name and an absolute workspace are needed")
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -208,9 +209,11 @@ func (s *Store) lookup(name string) entry {
 		} else {
 			dir = dir[:i]
 		}
+
 		if e, ok := s.entries[dir]; ok && e.dir && e.seq > best.seq {
 			best = e
 		}
+
 		if i <= 0 {
 			return best
 		}
@@ -223,10 +226,12 @@ func (s *Store) inWindow(abs, name string, last entry) bool {
 	if len(s.windows) == 0 {
 		return false
 	}
+
 	changed, err := changeTime(abs)
 	if err != nil {
 		return false // there is nothing to read
 	}
+
 	sealed := s.sealed(name)
 	for id, w := range s.windows {
 		if sealed && !w.unsealed || !w.sees(name) || !w.covers(changed) || !s.counts(id) {
@@ -244,6 +249,7 @@ func (s *Store) inPast(abs, name string, last entry) bool {
 	if len(s.past) == 0 {
 		return false
 	}
+
 	changed, err := changeTime(abs)
 	switch {
 	case err != nil || !s.pastCovers(name, changed, last):
@@ -313,6 +319,7 @@ func (s *Store) example(dir, own string) string {
 			return "what another command is writing"
 		}
 	}
+
 	if s.unwalked {
 		return "what a command wrote in this large workspace"
 	}
@@ -403,6 +410,7 @@ func (s *Store) justWrote(abs string) {
 func (s *Store) record(op string, paths []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return err
 	}
@@ -420,13 +428,16 @@ func (s *Store) record(op string, paths []string) error {
 				return err
 			}
 		}
+
 		if op == opMark && !l.Dir && !k.changed.IsZero() {
 			l.At = k.changed.UnixNano() // by which it is known when the folder around it is moved
 		}
+
 		if err := s.append(l); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -434,6 +445,7 @@ func (s *Store) record(op string, paths []string) error {
 func (s *Store) List() ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return nil, err
 	}
@@ -448,6 +460,7 @@ func (s *Store) List() ([]string, error) {
 			out = append(out, name)
 		}
 	}
+
 	slices.Sort(out)
 	return out, nil
 }
@@ -461,6 +474,7 @@ func sumOf(path string) (sum [32]byte, size int64, err error) {
 	if err != nil {
 		return sum, 0, err
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 	info, err := tree.Lstat(filepath.Base(path))
 	switch {
@@ -471,10 +485,12 @@ func sumOf(path string) (sum [32]byte, size int64, err error) {
 	case !info.Mode().IsRegular() || info.Size() > maxSum:
 		return sum, info.Size(), nil
 	}
+
 	f, err := tree.Open(filepath.Base(path))
 	if err != nil {
 		return sum, 0, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	h := sha256.New()
 	if size, err = io.Copy(h, io.LimitReader(f, maxSum)); err != nil {

@@ -74,6 +74,7 @@ func (s *Store) counts(id string) bool {
 	if w := s.windows[id]; w == nil || w.outside {
 		return true
 	}
+
 	for other, outside := range s.live {
 		if s.windows[other] != nil && outside() {
 			_ = s.taint(other) // here it counts all the same
@@ -151,10 +152,12 @@ func (s *Store) neighbours() []*Store {
 			s.o.Log.WarnContext(ctx, "cannot read the records of other folders", "err", err)
 			break
 		}
+
 		name, ok := strings.CutSuffix(filepath.Base(info.Name), ".jsonl")
 		if !ok || name == s.o.Name || strings.HasSuffix(name, ".copy") {
 			continue
 		}
+
 		other := s.others[name]
 		if other == nil {
 			o := s.o
@@ -165,17 +168,21 @@ func (s *Store) neighbours() []*Store {
 			if other, err = Open(o); err != nil {
 				continue
 			}
+
 			other.alone = true
 			s.others[name] = other
 		}
+
 		other.mu.Lock()
 		err := other.follow()
 		other.mu.Unlock()
+
 		if err != nil {
 			s.o.Log.WarnContext(ctx, "cannot read the record of another folder", "err", err)
 			continue
 		}
 		out = append(out, other)
 	}
+
 	return out
 }

@@ -45,23 +45,28 @@ type Running struct {
 func (s *Store) Begin(r Running) (*Window, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return nil, err
 	}
+
 	now := s.o.Now()
 	dir := "."
 	if r.Dir != "" {
 		dir = s.name(r.Dir)
 	}
+
 	lines := []line{{Op: opOpen, ID: newID(), At: now.Add(-slack).UnixNano(), PID: os.Getpid(), Unsealed: r.Unsealed, Path: dir, Clean: r.Outside != nil && !r.Outside()}}
 	for _, own := range s.recent {
 		if sum, size, err := sumOf(own.path); err == nil && now.Sub(own.at) <= justNow && !s.foreign(own.path) {
 			lines = append(lines, line{Op: opTrust, Path: s.name(own.path), Sum: sum[:], Size: size})
 		}
 	}
+
 	if err := s.append(lines...); err != nil {
 		return nil, err
 	}
+
 	// The record was written before the command starts, so nothing that the
 	// command changes can look older than it. That holds for a record on this
 	// machine's disk: its time comes from the clock that dates the files.
@@ -71,6 +76,7 @@ func (s *Store) Begin(r Running) (*Window, error) {
 	if r.Outside != nil {
 		s.live[lines[0].ID] = r.Outside
 	}
+
 	s.readers[lines[0].ID] = &reader{dir: dir, changed: r.Flipped}
 	return &Window{s: s, open: lines[0], alone: s.running() == 1, arrived: s.arrived}, nil
 }
@@ -114,6 +120,7 @@ func (w *Window) Clean(followed ...string) error {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	delete(s.live, w.open.ID)
 	var lines []line
 	if open := s.windows[w.open.ID]; open != nil {
@@ -126,6 +133,7 @@ func (w *Window) Clean(followed ...string) error {
 			}
 		}
 	}
+
 	return s.append(append(lines, line{Op: opDrop, ID: w.open.ID})...)
 }
 
@@ -134,14 +142,17 @@ func (w *Window) Foreign(ctx context.Context) error {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	delete(s.live, w.open.ID)
 	if err := s.follow(); err != nil {
 		return err
 	}
+
 	lines := []line{{Op: opClose, ID: w.open.ID, At: s.o.Now().UnixNano()}}
 	if s.windows[w.open.ID] == nil { // the line was damaged
 		lines = append([]line{w.open}, lines...)
 	}
+
 	if err := s.append(lines...); err != nil {
 		return err
 	}
@@ -152,9 +163,11 @@ func (w *Window) Foreign(ctx context.Context) error {
 func (s *Store) MarkEnded(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return err
 	}
+
 	var err error
 	for id, w := range s.windows {
 		if !w.end.IsZero() {
@@ -170,6 +183,7 @@ func (s *Store) markWindow(ctx context.Context, id string) error {
 	if w == nil {
 		return nil
 	}
+
 	walk := &walk{ctx: ctx, s: s, window: *w, left: maxWalk}
 	tree, err := diskio.OpenTree(s.realRoot())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -178,6 +192,7 @@ func (s *Store) markWindow(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+
 	defer tree.Close() //nolint:errcheck // read only
 	walk.tree = tree
 
@@ -188,6 +203,7 @@ func (s *Store) markWindow(ctx context.Context, id string) error {
 		}
 		return err
 	}
+
 	lines := walk.lines
 	for _, root := range s.o.Roots {
 		if changed, err := changeTime(root); err == nil && !changed.IsZero() && !s.lookup(s.name(root)).foreign {
@@ -218,6 +234,7 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 	if depth > maxDepth {
 		return false, errTooMany
 	}
+
 	entries, err := w.tree.ReadDir(name)
 	if err != nil {
 		return false, nil //nolint:nilerr // it is gone, or commands cannot read it either
@@ -226,17 +243,20 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 	if len(entries) == 0 {
 		return true, nil // nothing in it speaks against a mark of the folder around it
 	}
+
 	first := len(w.lines)
 	all = true
 	for _, e := range entries {
 		if w.left--; w.left < 0 {
 			return false, errTooMany
 		}
+
 		child := path.Join(name, e.Name())
 		if w.s.sealed(child) && !w.window.unsealed {
 			all = false
 			continue
 		}
+
 		if e.IsDir() {
 			whole, err := w.folder(child, depth+1)
 			if err != nil {
@@ -245,6 +265,7 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 			all = all && whole
 			continue
 		}
+
 		switch w.inspect(child, e) {
 		case unchanged:
 			all = false
@@ -255,6 +276,7 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 		case alreadyMarked:
 		}
 	}
+
 	if all && name != "." && len(w.lines) > first {
 		w.collapse(name, first)
 	}
@@ -273,6 +295,7 @@ func (w *walk) collapse(name string, first int) {
 			packed = l.identity().pack(packed)
 		}
 	}
+
 	mark := line{Op: opMark, Path: name, Dir: true}
 	if k, err := identify(w.s.path(name)); errors.Is(err, errFolder) {
 		mark.Number, mark.Born = k.inode.number, k.inode.born
@@ -308,6 +331,7 @@ func (w *walk) inspect(name string, e fs.DirEntry) outcome {
 	case last.foreign && !w.s.unwalked: // every change until now was looked at
 		return alreadyMarked
 	}
+
 	return changed // by an earlier command; the record may lack it
 }
 
@@ -322,6 +346,7 @@ func (w *walk) mark(name string) bool {
 		}
 		l.describe(k)
 	}
+
 	w.lines = append(w.lines, l)
 	return true
 }

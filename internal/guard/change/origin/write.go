@@ -44,6 +44,7 @@ func (s *Store) Write(files []Written, put func() error) error {
 		case undecided: // the end of a command decides
 		}
 	}
+
 	return err
 }
 
@@ -57,6 +58,7 @@ type said struct {
 func (s *Store) announce(files []Written) ([]said, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return nil, err
 	}
@@ -74,6 +76,7 @@ func (s *Store) announce(files []Written) ([]said, error) {
 		case undecided:
 		}
 	}
+
 	return out, s.append(lines...)
 }
 
@@ -81,6 +84,7 @@ func (s *Store) announce(files []Written) ([]said, error) {
 func (s *Store) retract(files []Written, before []said) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	var lines []line
 	for i, w := range files {
 		last := before[i].before
@@ -109,6 +113,7 @@ func (s *Store) sourceOf(w Written, records []*Store) verdict {
 	case s.mayBeWritten(w.Path, changed):
 		return undecided
 	}
+
 	return fromOwner
 }
 
@@ -129,6 +134,7 @@ func (s *Store) mayBeWritten(abs string, changed time.Time) bool {
 	if isOwn(abs, s.lookup(name)) {
 		return false
 	}
+
 	sealed := s.sealed(name)
 	for _, w := range s.windows {
 		if (!sealed || w.unsealed) && w.sees(name) && w.covers(changed) {
@@ -154,9 +160,11 @@ func (s *Store) ownWord(w Written) []line {
 func (s *Store) vouched(w Written) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return err
 	}
+
 	s.justWrote(w.Path)
 	if vouches(s.entries[s.name(w.Path)], sha256.Sum256(w.Data)) {
 		return nil
@@ -170,9 +178,11 @@ func (s *Store) vouched(w Written) error {
 func (s *Store) Copying(abs string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if err := s.follow(); err != nil {
 		return err
 	}
+
 	sum := sha256.Sum256(data)
 	if len(data) == 0 || s.known.has(sum) || !s.foreign(abs) {
 		return nil

@@ -61,6 +61,7 @@ func (s *Store) Undo(ctx context.Context, turn string, how Choice) (Report, erro
 	if err != nil {
 		return Report{}, fmt.Errorf("enter the undo store: %w", err)
 	}
+
 	defer leave()
 	t, err := s.log.model.find(turn)
 	if err != nil {
@@ -69,18 +70,21 @@ func (s *Store) Undo(ctx context.Context, turn string, how Choice) (Report, erro
 	if s.log.model.isRunning(t) {
 		return Report{}, ErrRunning
 	}
+
 	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: s.named(t.skipped), Interrupted: t.late}
 	b := s.log.batch(ctx)
 	items, err := s.plan(t, how.Force, b, &r)
 	if err != nil || len(items) == 0 {
 		return r, b.abandon(err)
 	}
+
 	r.Undo = cmp.Or(how.ID, NewID())
 	b.head(record{Op: opTurn, Turn: r.Undo, Session: t.session, At: s.Now().UnixMilli(), Undoes: t.id})
 	kept := make([]change, len(items))
 	for i, it := range items {
 		kept[i] = change{Path: it.path, Before: &it.now, Kept: &it.held}
 	}
+
 	s.ask(kept)
 	b.changes(r.Undo, kept)
 	if err := b.commit(true); err != nil {
@@ -98,11 +102,13 @@ func (s *Store) Preview(ctx context.Context, turn string, force bool) (Report, e
 	if err != nil {
 		return Report{}, fmt.Errorf("enter the undo store: %w", err)
 	}
+
 	defer leave()
 	t, err := s.log.model.find(turn)
 	if err != nil {
 		return Report{}, err
 	}
+
 	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: s.named(t.skipped), Interrupted: t.late}
 	b := s.log.batch(ctx)
 	items, err := s.plan(t, force, b, &r)
@@ -113,6 +119,7 @@ func (s *Store) Preview(ctx context.Context, turn string, force bool) (Report, e
 			r.Restored = append(r.Restored, s.shown(it.path))
 		}
 	}
+
 	slices.Sort(r.Restored)
 	slices.Sort(r.Deleted)
 	return r, b.abandon(err)
@@ -134,11 +141,13 @@ func (s *Store) plan(t *turnState, force bool, b *batch, r *Report) ([]item, err
 			skip(p, err.Error(), false)
 			continue
 		}
+
 		now, changed, err := s.area.observe(p, b)
 		if err != nil {
 			skip(p, reason(err), false)
 			continue
 		}
+
 		changedSince := f.mixed || f.after != nil && *f.after != now
 		switch {
 		case now == f.before:
@@ -152,6 +161,7 @@ func (s *Store) plan(t *turnState, force bool, b *batch, r *Report) ([]item, err
 			items = append(items, item{path: p, want: f.before, from: f.kept, now: now, held: kept{At: changed}})
 		}
 	}
+
 	return s.withParents(items), b.err
 }
 
@@ -161,6 +171,7 @@ func (s *Store) withParents(items []item) []item {
 	for _, it := range items {
 		have[it.path] = true
 	}
+
 	for _, it := range slices.Clone(items) {
 		if it.want.Kind == kindGone {
 			continue
@@ -172,6 +183,7 @@ func (s *Store) withParents(items []item) []item {
 			}
 		}
 	}
+
 	return items
 }
 
@@ -183,6 +195,7 @@ func (s *Store) restore(ctx context.Context, items []item, r *Report) error {
 	slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(deep(b), deep(a)) })
 	outward := slices.Clone(items)
 	slices.Reverse(outward)
+
 	for _, step := range []struct {
 		list []item
 		pick func(it item) bool
@@ -202,11 +215,13 @@ func (s *Store) restore(ctx context.Context, items []item, r *Report) error {
 			s.restoreOne(it, r)
 		}
 	}
+
 	for _, it := range items {
 		if it.want.Kind == kindDir {
 			s.permit(it, r)
 		}
 	}
+
 	slices.Sort(r.Restored)
 	slices.Sort(r.Deleted)
 	return nil
@@ -232,10 +247,12 @@ func (s *Store) bringBack(it item) error {
 			return err
 		}
 	}
+
 	sp, err := s.area.spot(it.path)
 	if err != nil {
 		return err
 	}
+
 	defer sp.close()
 	now, _, info, err := s.area.inspect(sp)
 	if err != nil {
@@ -269,6 +286,7 @@ func (s *Store) record(ctx context.Context, id string, items []item) error {
 		}
 		list = append(list, change{Path: it.path, After: &st})
 	}
+
 	b.changes(id, list)
 	return b.commit(false)
 }
@@ -297,6 +315,7 @@ func reason(err error) string {
 	case errors.Is(err, fs.ErrExist), strings.Contains(err.Error(), "not empty"):
 		return "the folder holds other files"
 	}
+
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err.Error()
 	}

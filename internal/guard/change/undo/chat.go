@@ -38,6 +38,7 @@ func (c Chat) Undo(ctx context.Context, session, turn string, force bool) (reply
 	if err != nil || why != "" {
 		return why, nil, err
 	}
+
 	r, err := c.Store.Undo(ctx, t.ID, Choice{Force: force})
 	if errors.Is(err, ErrRunning) {
 		return phrase.Of(ctx, "A command of this turn is still running; stop it first."), nil, nil
@@ -45,6 +46,7 @@ func (c Chat) Undo(ctx context.Context, session, turn string, force bool) (reply
 	if err != nil {
 		return "", nil, err
 	}
+
 	var b strings.Builder
 	b.WriteString(r.Text(ctx, "/undo TURN force"))
 	if r.Undo != "" {
@@ -55,6 +57,7 @@ func (c Chat) Undo(ctx context.Context, session, turn string, force bool) (reply
 		b.WriteString("\n" + fenced(ctx, diff, r.Undo))
 		b.WriteString(phrase.Of(ctx, "\nTo have the changes again: /undo %s", Short(r.Undo)))
 	}
+
 	return b.String(), append(r.Restored, r.Deleted...), nil
 }
 
@@ -64,10 +67,12 @@ func (c Chat) Diff(ctx context.Context, session, turn string) (string, error) {
 	if err != nil || why != "" {
 		return why, err
 	}
+
 	diff, err := c.Store.Diff(ctx, t.ID)
 	if err != nil {
 		return "", err
 	}
+
 	var b strings.Builder
 	b.WriteString(phrase.Of(ctx, "Turn %s of %s", Short(t.ID), phrase.Moment(ctx, t.At)))
 	switch {
@@ -76,6 +81,7 @@ func (c Chat) Diff(ctx context.Context, session, turn string) (string, error) {
 	case t.UndoneBy != "":
 		b.WriteString(phrase.Of(ctx, " (taken back)"))
 	}
+
 	b.WriteString(phrase.Of(ctx, ": %s changed.\n", phrase.Count(ctx, len(t.Changes), "path")))
 	writeGaps(ctx, &b, t.Gaps, t.Skipped, t.Interrupted)
 	if diff != "" {
@@ -96,6 +102,7 @@ func (c Chat) Turns(ctx context.Context, session string) (string, error) {
 	if len(turns) == 0 {
 		return phrase.Of(ctx, textNoTurn), nil
 	}
+
 	var b strings.Builder
 	for i, t := range turns {
 		if i == chatTurns {
@@ -104,6 +111,7 @@ func (c Chat) Turns(ctx context.Context, session string) (string, error) {
 		}
 		fmt.Fprintf(&b, "- `%s` %s %s\n", Short(t.ID), phrase.Moment(ctx, t.At), shown(t.Summary()))
 	}
+
 	b.WriteString(phrase.Of(ctx, "\n/diff ID shows one, /undo ID takes it back."))
 	return b.String(), nil
 }
@@ -120,6 +128,7 @@ func (c Chat) turn(ctx context.Context, session, id string) (t Turn, why string,
 		}
 		return t, "", err
 	}
+
 	t, err = c.Store.Find(ctx, id)
 	switch {
 	case errors.Is(err, ErrAmbiguous):
@@ -143,6 +152,7 @@ func (r Report) Text(ctx context.Context, again string) string {
 	default:
 		b.WriteString(phrase.Of(ctx, "Nothing was changed by taking back turn %s.\n", Short(r.Turn)))
 	}
+
 	writeList(ctx, &b, phrase.Of(ctx, "restored "), r.Restored)
 	writeList(ctx, &b, phrase.Of(ctx, "deleted "), r.Deleted)
 	if len(r.Skipped) > 0 {
@@ -152,12 +162,14 @@ func (r Report) Text(ctx context.Context, again string) string {
 			left[i] = s.Path + ": " + s.Why
 			conflict = conflict || s.Conflict
 		}
+
 		b.WriteString(phrase.Of(ctx, "Left alone:\n"))
 		writeList(ctx, &b, "", left)
 		if conflict && again != "" {
 			b.WriteString(phrase.Of(ctx, "To replace those that changed since: %s\n", strings.ReplaceAll(again, "TURN", Short(r.Turn))))
 		}
 	}
+
 	writeGaps(ctx, &b, r.Gaps, r.Outside, r.Interrupted)
 	return strings.TrimRight(b.String(), "\n")
 }
@@ -192,6 +204,7 @@ func fenced(ctx context.Context, diff, id string) string {
 		cut = cut[:strings.LastIndexByte(cut, '\n')+1]
 		rest = phrase.Of(ctx, "%d more lines; in a terminal: nanobot undo --diff %s\n", strings.Count(diff[len(cut):], "\n"), Short(id))
 	}
+
 	// A line of the diff must not end the block.
 	fence := "```"
 	for strings.Contains(cut, fence) {

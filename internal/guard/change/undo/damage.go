@@ -46,6 +46,7 @@ func (m *model) damaged(rec record) {
 	if m.hurt == nil {
 		m.hurt = &hurt{suspects: map[string]bool{}}
 	}
+
 	if rec.Op == opChanges {
 		m.goesOn(rec)
 		m.turns[rec.Turn].damage()
@@ -57,6 +58,7 @@ func (m *model) damaged(rec record) {
 	if rec.Op != "" {
 		return
 	}
+
 	for id, t := range m.turns {
 		if id == m.last || t.isUnfinished() {
 			t.damage()
@@ -70,16 +72,19 @@ func (m *model) goesOn(rec record) {
 	if rec.Turn == "" {
 		return
 	}
+
 	m.last = rec.Turn
 	if m.hurt == nil || rec.Op == opTurn {
 		return
 	}
+
 	t := m.turns[rec.Turn]
 	if t == nil { // the entry about its beginning is damaged
 		t = &turnState{id: rec.Turn, files: map[string]*fileState{}, seq: m.seq}
 		m.turns[rec.Turn] = t
 		m.hurt.suspects[rec.Turn] = true
 	}
+
 	if m.hurt.suspects[rec.Turn] {
 		t.damage()
 	}
@@ -102,11 +107,13 @@ func (m *model) repairDamage() {
 		m.closeDamaged()
 		clear(m.tree) // the next command looks at everything again
 	}
+
 	for _, t := range m.turns { // one whose beginning is damaged has no time of its own
 		if t.at.IsZero() {
 			t.at = m.timeNear(t)
 		}
 	}
+
 	m.hurt = nil
 }
 
@@ -121,5 +128,6 @@ func (m *model) timeNear(t *turnState) time.Time {
 			at = o.at
 		}
 	}
+
 	return at
 }

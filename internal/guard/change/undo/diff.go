@@ -17,11 +17,13 @@ func (s *Store) Diff(ctx context.Context, turn string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("enter the undo store: %w", err)
 	}
+
 	defer leave()
 	t, err := s.log.model.find(turn)
 	if err != nil {
 		return "", err
 	}
+
 	var out strings.Builder
 	for _, p := range t.changed() {
 		if err := ctx.Err(); err != nil {
@@ -31,6 +33,7 @@ func (s *Store) Diff(ctx context.Context, turn string) (string, error) {
 			fmt.Fprintf(&out, "%s: the record of this turn is damaged\n", s.shown(p))
 			continue
 		}
+
 		f := t.files[p]
 		after, data := s.afterOf(p, f)
 		var old []byte
@@ -40,8 +43,10 @@ func (s *Store) Diff(ctx context.Context, turn string) (string, error) {
 				continue
 			}
 		}
+
 		writeChange(&out, s.shown(p), side{f.before, old}, side{after, data})
 	}
+
 	return out.String(), nil
 }
 
@@ -56,10 +61,12 @@ func (s *Store) afterOf(p string, f *fileState) (state, []byte) {
 			return *f.after, data
 		}
 	}
+
 	sp, err := s.area.spot(p)
 	if err != nil || s.area.allowed(p) != nil {
 		return state{Kind: kindGone}, nil
 	}
+
 	defer sp.close()
 	st, data, _, err := s.area.inspect(sp)
 	if err != nil {
@@ -104,9 +111,11 @@ func writeChange(out *strings.Builder, path string, a, b side) (added, removed i
 	if a.Kind == kindFile && b.Kind == kindFile && a.Mode != b.Mode {
 		fmt.Fprintf(out, "%s: mode %o -> %o\n", path, a.Mode, b.Mode)
 	}
+
 	if a.state == b.state || a.Kind == kindFile && b.Kind == kindFile && a.Hash == b.Hash {
 		return 0, 0
 	}
+
 	if !a.text() || !b.text() {
 		if a.Kind == b.Kind && a.Kind == kindDir {
 			fmt.Fprintf(out, "%s: mode %o -> %o\n", path, a.Mode, b.Mode)
@@ -115,6 +124,7 @@ func writeChange(out *strings.Builder, path string, a, b side) (added, removed i
 		fmt.Fprintf(out, "%s: %s -> %s\n", path, a.label(), b.label())
 		return 0, 0
 	}
+
 	from, to := "a/"+strings.TrimPrefix(path, "/"), "b/"+strings.TrimPrefix(path, "/")
 	if a.Kind == kindGone {
 		from = "/dev/null"
@@ -122,6 +132,7 @@ func writeChange(out *strings.Builder, path string, a, b side) (added, removed i
 	if b.Kind == kindGone {
 		to = "/dev/null"
 	}
+
 	patch, added, removed := text.UnifiedDiff(from, to, string(a.data), string(b.data))
 	for line := range strings.Lines(patch) {
 		out.WriteString(shown(strings.TrimSuffix(line, "\n")) + "\n")

@@ -24,6 +24,7 @@ func (s *Store) edits(call string, changes []change) []bus.Edit {
 		if len(out) == maxEditFiles {
 			break
 		}
+
 		e := bus.Edit{CallID: call, Path: s.shown(c.Path), What: "changed"}
 		switch {
 		case c.Before.Kind == kindGone:
@@ -31,6 +32,7 @@ func (s *Store) edits(call string, changes []change) []bus.Edit {
 		case c.After.Kind == kindGone:
 			e.What = "deleted"
 		}
+
 		size := int(min(c.Before.Size+c.After.Size, maxEditBytes+1))
 		if size <= budget {
 			budget -= size
@@ -38,6 +40,7 @@ func (s *Store) edits(call string, changes []change) []bus.Edit {
 		}
 		out = append(out, e)
 	}
+
 	return out
 }
 
@@ -49,6 +52,7 @@ func (l *logFile) compareInto(e *bus.Edit, c change) {
 	if !okA || !okB || !a.text() || !b.text() {
 		return
 	}
+
 	e.Lines = true
 	var diff strings.Builder
 	e.Added, e.Deleted = writeChange(&diff, e.Path, a, b)

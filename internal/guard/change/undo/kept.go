@@ -30,6 +30,7 @@ func (w *walker) ask() {
 	if s.Origins == nil {
 		return
 	}
+
 	var names []string
 	var files []origin.Asks
 	for p, e := range w.tree {
@@ -38,6 +39,7 @@ func (w *walker) ask() {
 			files = append(files, origin.Asks{Path: s.area.abs(p), Sum: sumOf(e.state)})
 		}
 	}
+
 	for i, says := range s.said(s.area.workspace, files) {
 		e := w.tree[names[i]]
 		e.Says = says
@@ -53,6 +55,7 @@ func (s *Store) said(place string, files []origin.Asks) []origin.Says {
 	if err != nil {
 		return slices.Repeat([]origin.Says{origin.Outside}, len(files))
 	}
+
 	for _, rec := range records {
 		said, err := rec.Ask(files)
 		for i := range out {
@@ -64,6 +67,7 @@ func (s *Store) said(place string, files []origin.Asks) []origin.Says {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -72,6 +76,7 @@ func (s *Store) restoreContent(it item, put func() error) error {
 	if s.Origins == nil || it.want.Kind != kindFile && it.want.Kind != kindLink {
 		return put()
 	}
+
 	abs := s.area.abs(it.path)
 	records, err := s.Origins(abs)
 	if err != nil {
@@ -82,6 +87,7 @@ func (s *Store) restoreContent(it item, put func() error) error {
 	if it.from.At != 0 {
 		content.At = time.Unix(0, it.from.At)
 	}
+
 	for _, rec := range records {
 		inner := put
 		put = func() error { return rec.Restore(abs, content, inner) }

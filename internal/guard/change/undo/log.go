@@ -102,6 +102,7 @@ func (s *Store) hold(ctx context.Context, create bool) (leave func(), err error)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+
 	defer func() {
 		if err != nil {
 			<-s.slot
@@ -114,6 +115,7 @@ func (s *Store) hold(ctx context.Context, create bool) (leave func(), err error)
 	} else if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) {
 		return func() { <-s.slot }, s.log.close() // nothing is kept, or no longer
 	}
+
 	lock, err := diskio.WaitLock(ctx, filepath.Join(s.Dir, "lock"), lockPoll)
 	if err != nil {
 		return nil, err
@@ -137,6 +139,7 @@ func (l *logFile) refresh(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	if l.f != nil {
 		held, herr := l.f.Stat()
 		if err == nil && herr == nil && os.SameFile(named, held) && named.Size() >= l.size {
@@ -146,10 +149,12 @@ func (l *logFile) refresh(ctx context.Context) error {
 			return cerr
 		}
 	}
+
 	f, err := os.OpenFile(l.path(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
+
 	l.f = f
 	if named == nil { // it was just made
 		if err := diskio.SyncDir(l.dir); err != nil {
@@ -167,16 +172,19 @@ func (l *logFile) replay(ctx context.Context) error {
 	if err != nil || info.Size() == l.size {
 		return err
 	}
+
 	damaged, err := l.read(info.Size())
 	if err != nil {
 		return fmt.Errorf("read the undo log: %w", err)
 	}
+
 	if rest := info.Size() - l.size; rest > 0 {
 		l.log.WarnContext(ctx, "an unfinished entry of the undo log is dropped", "bytes", rest)
 		if err := l.f.Truncate(l.size); err != nil {
 			return err
 		}
 	}
+
 	if len(damaged) > 0 {
 		return l.mend(ctx, damaged)
 	}
@@ -192,18 +200,22 @@ func (l *logFile) read(size int64) (damaged []span, err error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if found.is == whole && !l.replayed(found.record, found.body) {
 			found.is = damage
 		}
+
 		if found.is == unfinished {
 			break
 		}
+
 		if found.is == damage {
 			l.model.damaged(found.record)
 			damaged = append(damaged, span{off: l.size, size: r.pos - l.size})
 		}
 		l.size = r.pos
 	}
+
 	if len(damaged) > 0 {
 		l.model.repairDamage()
 	}
@@ -218,11 +230,13 @@ func (l *logFile) mend(ctx context.Context, damaged []span) error {
 	if err != nil {
 		return err
 	}
+
 	for _, d := range damaged {
 		_, cerr := io.Copy(f, io.NewSectionReader(l.f, d.off, d.size))
 		_, werr := f.Write([]byte{'\n'})
 		err = errors.Join(err, cerr, werr)
 	}
+
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -251,6 +265,7 @@ func (l *logFile) replayed(rec record, body span) bool {
 	case opChanges:
 		decoded = &[]change{}
 	}
+
 	if decoded != nil {
 		raw := make([]byte, body.size)
 		_, err := l.f.ReadAt(raw, body.off)
@@ -263,6 +278,7 @@ func (l *logFile) replayed(rec record, body span) bool {
 			return false
 		}
 	}
+
 	l.model.goesOn(rec)
 	switch d := decoded.(type) {
 	case *[]delta:
@@ -272,6 +288,7 @@ func (l *logFile) replayed(rec record, body span) bool {
 	default:
 		l.model.apply(rec, body)
 	}
+
 	return true
 }
 
@@ -310,12 +327,14 @@ func (s *scanner) next() (found, error) {
 	if err != nil {
 		return found{}, err
 	}
+
 	ended := line != nil
 	if !ended {
 		if line, err = s.bytes(s.pos, min(s.size-s.pos, maxHeader)); err != nil {
 			return found{}, err
 		}
 	}
+
 	rec, length, sealed, ok := header(line, s.pos)
 	switch {
 	case ok && (ended || sealed):
@@ -323,6 +342,7 @@ func (s *scanner) next() (found, error) {
 	case !ended:
 		return found{}, nil
 	}
+
 	s.pos, err = s.resync(s.pos + 1)
 	return found{is: damage}, err
 }
@@ -336,11 +356,13 @@ func (s *scanner) entry(rec record, length int64, sealed bool) (found, error) {
 		if end > s.size {
 			return found{}, nil
 		}
+
 		last, err := s.bytes(end-1, 1)
 		if err != nil || !sealed && last[0] != '\n' {
 			return found{}, err
 		}
 	}
+
 	s.pos = min(end, s.size)
 	return found{whole, rec, body}, nil
 }
@@ -359,6 +381,7 @@ func header(line []byte, at int64) (rec record, length int64, sealed, ok bool) {
 			length = int64(len(first)+store.SealSize) + 1
 		}
 	}
+
 	if !ok || json.Unmarshal(raw, &rec) != nil || rec.Op == "" || rec.N < 0 || sealed && rec.Pos != at {
 		return record{}, 0, false, false
 	}
@@ -374,12 +397,14 @@ func (s *scanner) resync(from int64) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
+
 		chunk = bytes.Clone(chunk)
 		for i := 0; ; i++ {
 			next := bytes.Index(chunk[i:], begin)
 			if next < 0 {
 				break
 			}
+
 			i += next
 			at := from + int64(i)
 			line, err := s.line(at)
@@ -391,6 +416,7 @@ func (s *scanner) resync(from int64) (int64, error) {
 			}
 		}
 	}
+
 	return s.size, nil
 }
 
@@ -475,10 +501,12 @@ func (rec record) write(w *bufio.Writer, body []byte) (head, n int64, err error)
 			rec.Sum = string(store.Sum(body))
 		}
 	}
+
 	line, err := json.Marshal(rec)
 	if err != nil {
 		return 0, 0, err
 	}
+
 	line = append(store.Seal(line, 0), '\n')
 	// A buffered writer remembers its first error.
 	_, _ = w.Write(line)
@@ -486,6 +514,7 @@ func (rec record) write(w *bufio.Writer, body []byte) (head, n int64, err error)
 		_, _ = w.Write(body)
 		err = w.WriteByte('\n')
 	}
+
 	head = int64(len(line))
 	return head, head + rec.N, err
 }
@@ -523,6 +552,7 @@ func (b *batch) blob(hash string, data []byte) {
 	if _, ok := b.blobs[hash]; ok {
 		return
 	}
+
 	if data == nil {
 		data = []byte{}
 	}
@@ -561,9 +591,11 @@ func (b *batch) commit(sync bool) error {
 	if b.err == nil && sync {
 		b.err = b.l.f.Sync()
 	}
+
 	if b.err != nil {
 		return b.abandon(b.err)
 	}
+
 	b.l.size = b.at
 	maps.Copy(b.l.model.blobs, b.blobs)
 	for _, f := range b.apply {
@@ -586,6 +618,7 @@ func (l *logFile) content(hash string) ([]byte, error) {
 	if !ok {
 		return nil, errLost
 	}
+
 	data := make([]byte, at.size)
 	if _, err := l.f.ReadAt(data, at.off); err != nil {
 		return nil, err

@@ -138,16 +138,19 @@ func (m *model) apply(rec record, body span) {
 			files: map[string]*fileState{}, late: rec.Late, skipped: rec.Skipped, seq: m.seq,
 		}
 		m.markUndone()
+
 	case opCommand:
 		m.open[rec.Call] = &openCommand{turn: rec.Turn, at: time.UnixMilli(rec.At), was: map[string]entry{}, seq: m.seq}
 		if t != nil {
 			t.skipped = union(t.skipped, rec.Skipped)
 		}
+
 	case opDone:
 		delete(m.open, rec.Call)
 		if t != nil {
 			t.late = t.late || rec.Late
 		}
+
 	case opGap:
 		if t != nil && !t.hasGap(rec.Why) {
 			t.gaps = append(t.gaps, rec.Why)
@@ -188,6 +191,7 @@ func (m *model) applyTree(list []delta) {
 				o.was[d.Path] = old
 			}
 		}
+
 		if d.Entry == nil {
 			delete(m.tree, d.Path)
 		} else {
@@ -202,6 +206,7 @@ func (m *model) applyChanges(turn string, list []change) {
 	if t == nil {
 		return
 	}
+
 	for _, c := range list {
 		f := t.files[c.Path]
 		switch {
@@ -213,15 +218,18 @@ func (m *model) applyChanges(turn string, list []change) {
 				f.kept = *c.Kept
 			}
 			t.files[c.Path] = f
+
 		case c.Before != nil && f.after != nil && *f.after != *c.Before:
 			f.mixed = true
 		}
+
 		if c.Before != nil {
 			f.after = nil
 		}
 		if c.After != nil {
 			f.after = c.After
 		}
+
 		f.mixed = f.mixed || c.Mixed
 		f.seq = m.seq
 	}
@@ -239,6 +247,7 @@ func (m *model) commandChanges(o *openCommand, now map[string]entry, fresh []del
 			touched[d.Path] = entryIn(m.tree, d.Path)
 		}
 	}
+
 	known := sync.OnceValue(func() map[uint64]bool { return m.inodes(o) })
 	for p, was := range touched {
 		before, after := was.state, entryIn(now, p).state
@@ -250,6 +259,7 @@ func (m *model) commandChanges(o *openCommand, now map[string]entry, fresh []del
 			out = append(out, change{Path: p, Before: &before, After: &after, Kept: was.kept()})
 		}
 	}
+
 	slices.SortStableFunc(out, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
 	return out, moved
 }
@@ -267,6 +277,7 @@ func (m *model) inodes(o *openCommand) map[uint64]bool {
 			out[e.Inode] = true
 		}
 	}
+
 	for _, e := range o.was {
 		out[e.Inode] = true
 	}

@@ -42,10 +42,12 @@ func Resolve(jail *diskio.Jail, name string) (paths []string) {
 		if err != nil {
 			return paths
 		}
+
 		info, err := jail.Lstat(name)
 		if _, refused := errors.AsType[*diskio.JailError](err); refused {
 			return paths
 		}
+
 		dir := diskio.ResolveExisting(filepath.Dir(abs))
 		paths = append(paths, filepath.Join(dir, filepath.Base(abs)))
 		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -53,12 +55,15 @@ func Resolve(jail *diskio.Jail, name string) (paths []string) {
 			if err != nil {
 				return paths
 			}
+
 			if !filepath.IsAbs(link) {
 				link = filepath.Join(dir, link)
 			}
+
 			name = link
 			continue
 		}
+
 		return paths
 	}
 	return paths
@@ -94,6 +99,7 @@ func (a *area) missingParents(p string) (missing []string) {
 			_, err = sp.dir.Lstat(sp.name)
 			sp.close()
 		}
+
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -135,13 +141,16 @@ func (a *area) spot(p string) (spot, error) {
 		base = filepath.VolumeName(p) + string(filepath.Separator)
 		rel = filepath.ToSlash(strings.TrimPrefix(p, base))
 	}
+
 	if !filepath.IsLocal(filepath.FromSlash(rel)) || rel == "." {
 		return spot{}, errDetour
 	}
+
 	dir, err := diskio.OpenFolder(base)
 	if err != nil {
 		return spot{}, err
 	}
+
 	parts := strings.Split(rel, "/")
 	for _, part := range parts[:len(parts)-1] {
 		sub, err := openFolder(dir, part)
@@ -151,6 +160,7 @@ func (a *area) spot(p string) (spot, error) {
 		}
 		dir = sub
 	}
+
 	return spot{dir: dir, name: parts[len(parts)-1]}, nil
 }
 
@@ -172,6 +182,7 @@ func enterFolder(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	now, err := sub.Stat(".")
 	if err != nil || !os.SameFile(info, now) {
 		_ = sub.Close()
@@ -190,6 +201,7 @@ func (a *area) observe(p string, b *batch) (st state, changed int64, err error) 
 	if err != nil {
 		return state{}, 0, err
 	}
+
 	defer sp.close()
 	st, data, info, err := a.inspect(sp)
 	if err == nil && st.Kind == kindFile {
@@ -219,6 +231,7 @@ func (a *area) inspect(sp spot) (state, []byte, fs.FileInfo, error) {
 	if err != nil {
 		return state{}, nil, nil, err
 	}
+
 	st := a.plain(info)
 	switch st.Kind {
 	case kindLink:
@@ -234,9 +247,11 @@ func (a *area) inspect(sp spot) (state, []byte, fs.FileInfo, error) {
 		case err != nil:
 			return state{}, nil, nil, err
 		}
+
 		st.Hash, st.Size = hashOf(data), int64(len(data))
 		return st, data, info, nil
 	}
+
 	return st, nil, info, nil
 }
 
@@ -253,6 +268,7 @@ func (a *area) plain(info fs.FileInfo) state {
 	case mode&fs.ModeSymlink != 0:
 		return state{Kind: kindLink}
 	}
+
 	return state{Kind: kindOther}
 }
 
@@ -269,6 +285,7 @@ func readFile(sp spot, info fs.FileInfo, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer f.Close() //nolint:errcheck // read only
 	now, err := f.Stat()
 	if err != nil {
@@ -277,6 +294,7 @@ func readFile(sp spot, info fs.FileInfo, limit int64) ([]byte, error) {
 	if !os.SameFile(now, info) || !now.Mode().IsRegular() {
 		return nil, diskio.ErrChanged
 	}
+
 	data := make([]byte, 0, min(now.Size(), limit)+1)
 	for {
 		n, err := f.Read(data[len(data):cap(data)])
@@ -309,6 +327,7 @@ func setState(sp spot, want state, data []byte, now fs.FileInfo) error {
 			return err
 		}
 		return sp.dir.Remove(sp.name)
+
 	case kindDir:
 		return setDir(sp, now)
 	case kindLink:
@@ -322,6 +341,7 @@ func setState(sp spot, want state, data []byte, now fs.FileInfo) error {
 	default:
 		return errLost
 	}
+
 	err := unchanged(sp, now)
 	if err == nil && now != nil && now.IsDir() {
 		err = sp.dir.Remove(sp.name) // only if it is empty
@@ -329,6 +349,7 @@ func setState(sp spot, want state, data []byte, now fs.FileInfo) error {
 	if err == nil {
 		err = sp.dir.Rename(temp, sp.name)
 	}
+
 	if err != nil {
 		return errors.Join(err, dropTemp(sp.dir, temp))
 	}
@@ -346,6 +367,7 @@ func setDir(sp spot, now fs.FileInfo) error {
 		}
 		now = nil
 	}
+
 	if now == nil {
 		// Usable while files are put into it; the wanted mode comes last.
 		if err := sp.dir.Mkdir(sp.name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -360,10 +382,12 @@ func chmodDir(sp spot, mode fs.FileMode) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
+
 	sub, err := openFolder(sp.dir, sp.name)
 	if err != nil {
 		return err
 	}
+
 	defer sub.Close() //nolint:errcheck // nothing was written through it
 	f, err := sub.Open(".")
 	if err != nil {
@@ -385,6 +409,7 @@ func unchanged(sp spot, was fs.FileInfo) error {
 	case now.Mode().IsRegular() && (now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime())):
 		return diskio.ErrChanged
 	}
+
 	return nil
 }
 
@@ -393,6 +418,7 @@ func writeTemp(dir *os.Root, name string, data []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = f.Write(data)
 	if err == nil && runtime.GOOS != "windows" {
 		err = f.Chmod(mode.Perm())

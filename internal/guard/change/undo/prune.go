@@ -26,10 +26,12 @@ func (s *Store) Forget(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("enter the undo store: %w", err)
 	}
+
 	defer leave()
 	if len(s.calls) > 0 {
 		return ErrRunning
 	}
+
 	for key := range s.log.model.open {
 		lock, err := diskio.TryLock(s.runLock(key)) // held as long as the command runs
 		if err != nil {
@@ -39,6 +41,7 @@ func (s *Store) Forget(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if s.log.f == nil {
 		return nil
 	}
@@ -53,6 +56,7 @@ func (s *Store) overfull() bool {
 	if s.log.size > s.MaxBytes || len(s.log.model.turns) > 4*(s.Keep+slack) {
 		return true
 	}
+
 	n, oldest := 0, s.Now()
 	for _, t := range s.log.model.turns {
 		if len(t.files) > 0 {
@@ -62,6 +66,7 @@ func (s *Store) overfull() bool {
 			oldest = t.at
 		}
 	}
+
 	return n > s.Keep+slack || s.Now().Sub(oldest) > s.MaxAge+s.MaxAge/8
 }
 
@@ -86,9 +91,11 @@ func (s *Store) keepers() []*turnState {
 	for _, o := range s.log.model.open {
 		busy[o.turn] = true
 	}
+
 	for _, r := range s.calls {
 		busy[r.turn] = true
 	}
+
 	var keep []*turnState
 	n := 0
 	for _, t := range slices.Backward(s.log.model.ordered()) {
@@ -98,6 +105,7 @@ func (s *Store) keepers() []*turnState {
 			n++
 		}
 	}
+
 	slices.Reverse(keep)
 	return keep
 }
@@ -118,9 +126,11 @@ func (m *model) live(keep []*turnState) map[string]bool {
 			}
 		}
 	}
+
 	for _, e := range m.tree {
 		add(e.state)
 	}
+
 	for _, o := range m.open {
 		for _, e := range o.was {
 			add(e.state)
@@ -143,6 +153,7 @@ func (l *logFile) rewrite(ctx context.Context, keep []*turnState) (err error) {
 	if err != nil {
 		return err
 	}
+
 	c := &copier{w: bufio.NewWriterSize(f, 256<<10)}
 	for hash := range l.model.live(keep) {
 		if err = ctx.Err(); err != nil {
@@ -159,14 +170,17 @@ func (l *logFile) rewrite(ctx context.Context, keep []*turnState) (err error) {
 			c.add(record{Op: opBlob, Hash: hash}, data)
 		}
 	}
+
 	for _, t := range keep {
 		c.turn(t)
 	}
+
 	l.model.copyHistory(c, keep)
 	err = cmp.Or(err, c.err, c.w.Flush())
 	if err == nil {
 		err = f.Sync()
 	}
+
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
@@ -205,9 +219,11 @@ func (m *model) copyHistory(c *copier, keep []*turnState) {
 				tree[p] = e
 			}
 		}
+
 		step(tree, o.seq)
 		c.add(record{Op: opCommand, Turn: o.turn, Call: key, At: o.at.UnixMilli()}, nil)
 	}
+
 	step(m.tree, math.MaxInt)
 }
 
@@ -246,6 +262,7 @@ func (c *copier) changes(t *turnState, since, until int) {
 			list = append(list, change{Path: p, Before: &f.before, After: f.after, Mixed: f.mixed, Kept: &f.kept})
 		}
 	}
+
 	if len(list) > 0 {
 		slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
 		c.addJSON(record{Op: opChanges, Turn: t.id}, list)

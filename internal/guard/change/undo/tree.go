@@ -67,10 +67,12 @@ func (s *Store) walk(ctx context.Context, b *batch) (*walker, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	defer root.Close() //nolint:errcheck // nothing was written through it
 	if err := w.folder(root, "", 0); err != nil {
 		return nil, err
 	}
+
 	slices.Sort(w.skipped)
 	w.ask()
 	return w, nil
@@ -80,10 +82,12 @@ func (w *walker) folder(dir *os.Root, rel string, depth int) error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
 	}
+
 	f, err := dir.Open(".")
 	if err != nil {
 		return err
 	}
+
 	names, err := f.Readdirnames(-1)
 	_ = f.Close()
 	if err != nil {
@@ -93,10 +97,12 @@ func (w *walker) folder(dir *os.Root, rel string, depth int) error {
 		w.skip(rel)
 		return nil
 	}
+
 	prefix := ""
 	if rel != "" {
 		prefix = rel + "/"
 	}
+
 	for _, base := range names {
 		name := prefix + base
 		if slices.Contains(w.s.exclude, name) || strings.HasPrefix(base, ".nanobot-") && strings.HasSuffix(base, ".tmp") {
@@ -112,6 +118,7 @@ func (w *walker) folder(dir *os.Root, rel string, depth int) error {
 			return tooLargeError{fmt.Sprintf("the workspace holds more than %d MiB", w.s.MaxBytes>>21)}
 		}
 	}
+
 	return nil
 }
 
@@ -129,6 +136,7 @@ func (w *walker) child(sp spot, rel string, depth int) error {
 		w.skip(rel)
 		return nil
 	}
+
 	return w.subfolder(sp, rel, info, depth)
 }
 
@@ -143,9 +151,11 @@ func (w *walker) subfolder(sp spot, rel string, info fs.FileInfo, depth int) err
 		}
 		w.skip(rel)
 		return nil
+
 	case err != nil:
 		return err
 	}
+
 	defer sub.Close() //nolint:errcheck // nothing was written through it
 	w.tree[rel] = entry{state: w.s.area.plain(info)}
 	err = w.folder(sub, rel, depth+1)
@@ -181,6 +191,7 @@ func (w *walker) name(sp spot, rel string, info fs.FileInfo) error {
 			return nil
 		}
 	}
+
 	st, data, info, err := w.s.area.inspect(sp)
 	for range 3 { // it is being replaced right now
 		if !errors.Is(err, diskio.ErrChanged) {
@@ -188,6 +199,7 @@ func (w *walker) name(sp spot, rel string, info fs.FileInfo) error {
 		}
 		st, data, info, err = w.s.area.inspect(sp)
 	}
+
 	switch {
 	case errors.Is(err, diskio.ErrChanged):
 		w.tree[rel] = entry{state: state{Kind: kindShut}}
@@ -197,11 +209,13 @@ func (w *walker) name(sp spot, rel string, info fs.FileInfo) error {
 	case st.Kind == kindGone:
 		return nil
 	}
+
 	if st.Kind == kindFile {
 		if w.bytes += st.Size; w.bytes <= w.s.MaxBytes/2 {
 			w.b.blob(st.Hash, data)
 		}
 	}
+
 	w.tree[rel] = w.entry(st, info)
 	return w.b.err
 }
@@ -232,11 +246,13 @@ func (w *walker) delta(old map[string]entry) (out []delta) {
 			out = append(out, delta{Path: p, Entry: &e})
 		}
 	}
+
 	for p := range old {
 		if _, ok := w.tree[p]; !ok {
 			out = append(out, delta{Path: p})
 		}
 	}
+
 	slices.SortStableFunc(out, func(a, b delta) int { return cmp.Compare(a.Path, b.Path) })
 	return out
 }
@@ -249,6 +265,7 @@ func (s *Store) recheck(ctx context.Context, b *batch) (*walker, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+
 		sp, err := s.area.spot(p)
 		if diskio.IsMissing(err) || errors.Is(err, errDetour) {
 			continue
@@ -256,6 +273,7 @@ func (s *Store) recheck(ctx context.Context, b *batch) (*walker, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		info, err := sp.dir.Lstat(sp.name)
 		switch {
 		case err != nil:
@@ -264,11 +282,13 @@ func (s *Store) recheck(ctx context.Context, b *batch) (*walker, error) {
 		default:
 			err = w.name(sp, p, info)
 		}
+
 		sp.close()
 		if err != nil && !diskio.IsMissing(err) {
 			return nil, err
 		}
 	}
+
 	w.ask()
 	return w, nil
 }

@@ -50,11 +50,13 @@ func (t Turn) Summary() string {
 	if len(t.Gaps) > 0 {
 		parts = append(parts, "(not all covered)")
 	}
+
 	dir := t.folder()
 	var names []string
 	for _, c := range t.Changes {
 		names = append(names, c.What+" "+strings.TrimPrefix(c.Path, dir+"/"))
 	}
+
 	if dir != "" {
 		names[len(names)-1] += " (in " + dir + ")"
 	}
@@ -69,13 +71,16 @@ func (t Turn) folder() string {
 		if !filepath.IsAbs(filepath.FromSlash(c.Path)) {
 			return ""
 		}
+
 		if i == 0 {
 			dir = path.Dir(c.Path)
 		}
+
 		for dir != path.Dir(dir) && !strings.HasPrefix(c.Path, dir+"/") {
 			dir = path.Dir(dir)
 		}
 	}
+
 	return strings.TrimSuffix(dir, "/")
 }
 
@@ -86,6 +91,7 @@ func (s *Store) Turns(ctx context.Context, session string) ([]Turn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("enter the undo store: %w", err)
 	}
+
 	defer leave()
 	var out []Turn
 	for _, t := range slices.Backward(s.log.model.ordered()) {
@@ -97,6 +103,7 @@ func (s *Store) Turns(ctx context.Context, session string) ([]Turn, error) {
 			out = append(out, d)
 		}
 	}
+
 	return out, nil
 }
 
@@ -128,6 +135,7 @@ func (s *Store) Find(ctx context.Context, id string) (Turn, error) {
 	if err != nil {
 		return Turn{}, fmt.Errorf("enter the undo store: %w", err)
 	}
+
 	defer leave()
 	t, err := s.log.model.find(id)
 	if err != nil {
@@ -140,6 +148,7 @@ func (m *model) find(id string) (*turnState, error) {
 	if t := m.turns[id]; t != nil {
 		return t, nil
 	}
+
 	var found *turnState
 	for _, t := range m.turns {
 		if len(id) >= 2 && strings.HasPrefix(t.id, id) {
@@ -149,6 +158,7 @@ func (m *model) find(id string) (*turnState, error) {
 			found = t
 		}
 	}
+
 	if found == nil {
 		return nil, fmt.Errorf("%q: %w", id, ErrNoTurn)
 	}
@@ -175,8 +185,10 @@ func (s *Store) describe(t *turnState) Turn {
 		case f.after != nil && f.after.Kind == kindGone:
 			c.What = "deleted"
 		}
+
 		d.Changes = append(d.Changes, c)
 	}
+
 	return d
 }
 

@@ -111,6 +111,7 @@ func Open(o Options) (*Store, error) {
 	if o.Dir == "" || o.Jail == nil {
 		return nil, errors.New("undo: a directory and a jail are needed")
 	}
+
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultBytes
 	}
@@ -132,6 +133,7 @@ func Open(o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	s := &Store{
 		Options: o, area: area{o.Jail, o.Jail.Workspace(), o.MaxFileBytes}, slot: make(chan struct{}, 1),
 		log: logFile{dir: o.Dir, log: o.Log, now: o.Now, model: newModel()}, calls: map[string]*running{},
@@ -154,22 +156,27 @@ func (s *Store) Before(ctx context.Context, t tool.Tool, c tool.Call) error {
 	if t.ReadOnly || c.TurnID == "" || t.Paths == nil && t.Sink != tool.SinkCommand {
 		return nil
 	}
+
 	leave, err := s.enter(ctx, true)
 	if err != nil {
 		return fmt.Errorf("enter the undo store: %w", err)
 	}
+
 	defer leave()
 	if err := s.closeStale(ctx, c); err != nil {
 		return err
 	}
+
 	if t.Paths != nil {
 		err = s.beforeFiles(ctx, c, t.Paths(c.Input))
 	} else {
 		err = s.beforeCommand(ctx, c)
 	}
+
 	if err != nil {
 		return errors.Join(err, s.gap(ctx, c, fmt.Sprintf("a call of %s: %v", t.Name, err)))
 	}
+
 	if s.overfull() {
 		if err := s.shorten(ctx); err != nil { // the call is covered all the same
 			s.Log.WarnContext(ctx, "cannot shorten the undo log", "err", err)
@@ -184,6 +191,7 @@ func (s *Store) After(ctx context.Context, c tool.Call) ([]bus.Edit, error) {
 	if c.TurnID == "" {
 		return nil, nil
 	}
+
 	// A stopped turn still has to be closed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
 	defer cancel()
@@ -192,15 +200,18 @@ func (s *Store) After(ctx context.Context, c tool.Call) ([]bus.Edit, error) {
 	case <-ctx.Done():
 		return nil, errBusy
 	}
+
 	_, known := s.calls[callKey(c)]
 	<-s.slot
 	if !known {
 		return nil, nil
 	}
+
 	leave, err := s.enter(ctx, true)
 	if err != nil {
 		return nil, fmt.Errorf("enter the undo store: %w", err)
 	}
+
 	defer leave()
 	changes, err := s.closeCall(ctx, callKey(c))
 	return s.edits(c.ID, changes), err
@@ -215,10 +226,12 @@ func (s *Store) closeCall(ctx context.Context, key string) ([]change, error) {
 	if r == nil {
 		return nil, nil
 	}
+
 	delete(s.calls, key)
 	if r.lock == nil {
 		return s.afterFiles(ctx, r)
 	}
+
 	changes, err := s.closeCommand(ctx, key, false)
 	return changes, errors.Join(err, r.lock.Unlock())
 }
@@ -247,24 +260,30 @@ func (s *Store) beforeFiles(ctx context.Context, c tool.Call, names []string) er
 		if len(paths) == 0 {
 			continue // the tool will be refused
 		}
+
 		for _, p := range append(s.area.missingParents(paths[len(paths)-1]), paths...) {
 			if slices.Contains(r.paths, p) {
 				continue
 			}
+
 			st, changed, err := s.area.observe(p, b)
 			if err != nil {
 				return b.abandon(err)
 			}
+
 			changes = append(changes, change{Path: p, Before: &st, Kept: &kept{At: changed}})
 			r.paths, r.before = append(r.paths, p), append(r.before, st)
 		}
 	}
+
 	if len(changes) == 0 {
 		return b.abandon(nil)
 	}
+
 	s.ask(changes)
 	b.changes(c.TurnID, changes)
 	s.calls[callKey(c)] = r
+
 	if err := b.commit(s.needsSync(c.TurnID, changes, b)); err != nil {
 		delete(s.calls, callKey(c))
 		return err
@@ -279,6 +298,7 @@ func (s *Store) needsSync(turn string, changes []change, b *batch) bool {
 	if t == nil || len(b.blobs) > 0 {
 		return true
 	}
+
 	for _, c := range changes {
 		if t.files[c.Path] == nil {
 			return true
@@ -300,6 +320,7 @@ func (s *Store) afterFiles(ctx context.Context, r *running) ([]change, error) {
 			edited = append(edited, change{Path: p, Before: &r.before[i], After: &st})
 		}
 	}
+
 	b.changes(r.turn, changes)
 	return edited, b.commit(false)
 }
@@ -309,6 +330,7 @@ func (s *Store) beforeCommand(ctx context.Context, c tool.Call) error {
 	if now := s.Now(); !s.full.IsZero() && now.Sub(s.full) < fullAgain && now.After(s.full) {
 		return errors.New(s.why)
 	}
+
 	key := callKey(c)
 	b := s.log.batch(ctx)
 	b.begin(c)
@@ -319,16 +341,19 @@ func (s *Store) beforeCommand(ctx context.Context, c tool.Call) error {
 		}
 		return b.abandon(err)
 	}
+
 	s.full = time.Time{}
 	lock, err := diskio.TryLock(s.runLock(key))
 	if err != nil {
 		return b.abandon(err)
 	}
+
 	b.tree(w.delta(s.log.model.tree))
 	b.command(c.TurnID, key, w.skipped)
 	if err := b.commit(true); err != nil {
 		return errors.Join(err, lock.Unlock())
 	}
+
 	s.calls[key] = &running{turn: c.TurnID, session: c.SessionKey, lock: lock}
 	return nil
 }
@@ -343,15 +368,18 @@ func (s *Store) closeCommand(ctx context.Context, key string, late bool) ([]chan
 	if o == nil {
 		return nil, nil
 	}
+
 	b := s.log.batch(ctx)
 	w, err := s.walk(ctx, b)
 	if _, large := errors.AsType[tooLargeError](err); large {
 		b.gap(o.turn, "a command left so many files that new ones are not counted: "+err.Error())
 		w, err = s.recheck(ctx, b)
 	}
+
 	if err != nil {
 		return nil, b.abandon(err)
 	}
+
 	delta := w.delta(s.log.model.tree)
 	b.tree(delta)
 	changes, moved := s.log.model.commandChanges(o, w.tree, delta)
@@ -361,12 +389,14 @@ func (s *Store) closeCommand(ctx context.Context, key string, late bool) ([]chan
 			b.gap(o.turn, "another command ran at the same time; what it changed may be counted here")
 		}
 	}
+
 	if t := s.log.model.turns[o.turn]; t != nil && !late && s.Busy != nil && s.Busy(t.session) {
 		b.gap(o.turn, "a command went on in the background; what it changed later is not covered")
 	}
 	if moved > 0 {
 		b.gap(o.turn, fmt.Sprintf("a command moved %d files here from folders that are not watched; they stay", moved))
 	}
+
 	b.done(o.turn, key, late)
 	return changes, b.commit(false)
 }
@@ -377,6 +407,7 @@ func (s *Store) recover(ctx context.Context) error {
 		if s.calls[key] != nil {
 			continue
 		}
+
 		lock, err := diskio.TryLock(s.runLock(key))
 		if _, busy := errors.AsType[*diskio.LockedError](err); busy {
 			continue
@@ -384,6 +415,7 @@ func (s *Store) recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		_, err = s.closeCommand(ctx, key, true)
 		if err := errors.Join(err, lock.Unlock()); err != nil {
 			return err

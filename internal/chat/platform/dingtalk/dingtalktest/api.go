@@ -36,6 +36,7 @@ func (s *Server) routes() http.Handler {
 		}
 		return Object{"downloadUrl": s.http.URL + "/download/" + code}, nil
 	})
+
 	handle("/v1.0/robot/emotion/reply", true, func(_ *http.Request, b Object) (any, *refusal) { return s.react(b, true) })
 	handle("/v1.0/robot/emotion/recall", true, func(_ *http.Request, b Object) (any, *refusal) { return s.react(b, false) })
 	handle("/robot/sendBySession", false, s.bySession)
@@ -46,6 +47,7 @@ func (s *Server) routes() http.Handler {
 			})
 		}
 	}
+
 	s.cardRoutes(plain(true))
 	s.registrationRoutes(plain(false))
 	mux.HandleFunc("POST /media/upload", s.upload)
@@ -73,6 +75,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, token bool, do fu
 	bad := json.Unmarshal(data, &body) != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	defer s.news()
 	var answer any
 	var no *refusal
@@ -87,6 +90,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, token bool, do fu
 	default:
 		answer, no = do(r, body)
 	}
+
 	s.reply(w, r, body, answer, no)
 }
 
@@ -100,6 +104,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, body Object, answ
 			answer = Object{"errcode": no.errcode, "errmsg": no.text}
 		}
 	}
+
 	s.calls = append(s.calls, c)
 	switch {
 	case c.Status == 0:
@@ -114,6 +119,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, body Object, answ
 		_, _ = io.WriteString(w, "<html>Bad gateway</html>")
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(c.Status)
 	_, _ = w.Write(encode(answer))
@@ -128,6 +134,7 @@ func (s *Server) open(r *http.Request, body Object) (any, *refusal) {
 	case len(subscriptions) == 0 || body["ua"] == nil || !strings.Contains(r.Header.Get("Accept"), "json"):
 		return nil, &refusal{status: 400, code: "invalidParameter", text: "subscriptions"}
 	}
+
 	ticket := "ticket/=" + s.number()
 	s.tickets[ticket] = true
 	return Object{"endpoint": "ws" + strings.TrimPrefix(s.http.URL, "http") + "/connect", "ticket": ticket}, nil
@@ -161,6 +168,7 @@ func (s *Server) push(body Object, group bool) (any, *refusal) {
 		if m.Chat = "group:" + id; id == "" {
 			return nil, &refusal{status: 400, code: "invalidParameter.openConversationId", text: "openConversationId"}
 		}
+
 	default:
 		ids, _ := body["userIds"].([]any)
 		if len(ids) == 0 || len(ids) > 20 {
@@ -170,9 +178,11 @@ func (s *Server) push(body Object, group bool) (any, *refusal) {
 			invalid = append(invalid, m.Chat)
 		}
 	}
+
 	if no := s.check(&m); no != nil {
 		return nil, no
 	}
+
 	if len(invalid) == 0 {
 		s.own = append(s.own, m)
 	}
@@ -187,22 +197,26 @@ func (s *Server) check(m *Message) *refusal {
 	if need == nil {
 		return &refusal{status: 400, code: "invalidParameter.msgKey", text: m.Key}
 	}
+
 	for _, k := range need {
 		if v, _ := m.Param[k].(string); strings.TrimSpace(v) == "" {
 			return &refusal{status: 400, code: "invalidParameter.msgParam", text: k}
 		}
 	}
+
 	for _, k := range []string{"photoURL", "mediaId"} {
 		id, _ := m.Param[k].(string)
 		if id == "" {
 			continue
 		}
+
 		up, ok := s.uploads[id]
 		if !ok || (k == "photoURL") != (up.kind == "image") {
 			return &refusal{status: 400, code: "invalidParameter.mediaId", text: id}
 		}
 		m.File, m.Data = up.name, up.data
 	}
+
 	return nil
 }
 
@@ -212,12 +226,14 @@ func (s *Server) bySession(r *http.Request, body Object) (any, *refusal) {
 	if !ok || time.Now().After(hook.expires) {
 		return nil, &refusal{status: 200, errcode: 300001, text: "session is over"}
 	}
+
 	m := Message{Way: "webhook", Chat: hook.chat}
 	m.Key, _ = body["msgtype"].(string)
 	m.Param, _ = body[m.Key].(Object)
 	if m.Key != "text" && m.Key != "markdown" || strings.TrimSpace(m.Text()) == "" || m.Key == "markdown" && m.Param["title"] == nil {
 		return nil, &refusal{status: 200, errcode: 40035, text: "msgtype"}
 	}
+
 	at, _ := body["at"].(Object)
 	ids, _ := at["atUserIds"].([]any)
 	for _, id := range ids {
@@ -225,6 +241,7 @@ func (s *Server) bySession(r *http.Request, body Object) (any, *refusal) {
 			m.At = append(m.At, who)
 		}
 	}
+
 	s.own = append(s.own, m)
 	return Object{"errcode": 0, "errmsg": "ok"}, nil
 }
@@ -235,6 +252,7 @@ func (s *Server) react(body Object, set bool) (any, *refusal) {
 	if id == "" || name == "" || body["openConversationId"] == nil || body["robotCode"] != s.client || body["textEmotion"] == nil {
 		return nil, &refusal{status: 400, code: "invalidParameter", text: "emotion"}
 	}
+
 	if set {
 		s.reactions[id+"/"+name] = true
 	} else {
@@ -249,8 +267,10 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		data, _ = io.ReadAll(file)
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	f := s.failure(r)
 	kind := r.FormValue("type")
 	var no *refusal
@@ -264,12 +284,14 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(strings.ToLower(head.Filename), ".htm"):
 		no = &refusal{status: 200, errcode: 40006, text: "this type of file is not allowed"}
 	}
+
 	var answer any
 	if no == nil {
 		id := "@" + s.number()
 		s.uploads[id] = stored{head.Filename, kind, data}
 		answer = Object{"errcode": 0, "errmsg": "ok", "type": kind, "media_id": id, "created_at": 1}
 	}
+
 	s.reply(w, r, nil, answer, no)
 }
 
@@ -279,6 +301,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 	data, slow := s.files[code], s.slow[code]
 	s.calls = append(s.calls, Call{Path: r.URL.Path, Status: 200})
 	s.mu.Unlock()
+
 	if slow != nil {
 		select {
 		case <-slow:
@@ -286,5 +309,6 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+
 	_, _ = w.Write(data)
 }

@@ -60,6 +60,7 @@ func (s *Server) cardRoutes(handle func(pattern string, do func(b Object) (any, 
 		results, no := s.deliverCard(c, b)
 		return Object{"success": true, "result": results}, no
 	})
+
 	handle("POST /v1.0/card/instances/createAndDeliver", func(b Object) (any, *refusal) {
 		c, no := s.createCard(b)
 		if no != nil {
@@ -68,6 +69,7 @@ func (s *Server) cardRoutes(handle func(pattern string, do func(b Object) (any, 
 		results, no := s.deliverCard(c, b)
 		return Object{"success": true, "result": Object{"outTrackId": c.ID, "deliverResults": results}}, no
 	})
+
 	handle("PUT /v1.0/card/instances", func(b Object) (any, *refusal) { return Object{"success": true, "result": true}, s.updateCard(b) })
 	handle("PUT /v1.0/card/streaming", func(b Object) (any, *refusal) { return Object{"success": true, "result": true}, s.streamCard(b) })
 }
@@ -100,12 +102,14 @@ func params(b Object) (map[string]string, *refusal) {
 	if !ok {
 		return nil, bad("param.empty")
 	}
+
 	out := map[string]string{}
 	for k, v := range list {
 		if out[k], ok = v.(string); !ok {
 			return nil, bad("param.cardParamMapInvalid")
 		}
 	}
+
 	if flow, ok := out["flowStatus"]; ok && !slices.Contains([]string{"1", "2", "3", "4", "5"}, flow) {
 		return nil, bad("param.flowStatusInvalid")
 	}
@@ -129,6 +133,7 @@ func (s *Server) createCard(b Object) (*Card, *refusal) {
 	case s.card(b) != nil:
 		return nil, bad("param.outTrackIdDuplicated")
 	}
+
 	c := &Card{ID: id, Flow: "1", key: "content", guids: map[string]bool{}}
 	if b["cardTemplateId"] == SDKTemplate {
 		c.key = "msgContent"
@@ -136,6 +141,7 @@ func (s *Server) createCard(b Object) (*Card, *refusal) {
 	if flow := values["flowStatus"]; flow != "" {
 		c.Flow = flow
 	}
+
 	c.Text = values[c.key]
 	s.cards = append(s.cards, c)
 	return c, nil
@@ -158,6 +164,7 @@ func (s *Server) deliverCard(c *Card, b Object) ([]Object, *refusal) {
 		for who := range at {
 			c.At = append(c.At, who)
 		}
+
 	case kind == "IM_ROBOT" && robot["spaceType"] == "IM_ROBOT":
 		if c.Chat = id; !s.people[id] {
 			c.Chat, result["success"], result["errorMsg"] = "", false, "the user is not known"
@@ -165,6 +172,7 @@ func (s *Server) deliverCard(c *Card, b Object) ([]Object, *refusal) {
 	default:
 		return nil, bad("param.deliverModelInvalid")
 	}
+
 	if c.Chat != "" {
 		s.own = append(s.own, Message{Chat: c.Chat, Way: "card", Key: c.ID, Param: Object{"text": c.Text}, At: c.At})
 	}
@@ -187,6 +195,7 @@ func (s *Server) updateCard(b Object) *refusal {
 	c := s.card(b)
 	values, no := params(b)
 	options, _ := b["cardUpdateOptions"].(Object)
+
 	switch no2 := s.lacks("Card.Instance.Write"); {
 	case no2 != nil:
 		return no2
@@ -195,10 +204,12 @@ func (s *Server) updateCard(b Object) *refusal {
 	case c == nil:
 		return bad("param.outTrackIdNotExist")
 	}
+
 	words, ok := values[c.key]
 	if len(words) > cardMost {
 		return bad("param.cardDataTooLong")
 	}
+
 	if ok || options["updateCardDataByKey"] != true { // else all variables are replaced
 		s.say(c, words)
 	}
@@ -219,6 +230,7 @@ func (s *Server) streamCard(b Object) *refusal {
 	if s.second != second {
 		s.second, s.streams = second, 0
 	}
+
 	s.streams++
 	switch no := s.lacks("Card.Streaming.Write"); {
 	case no != nil:
@@ -238,12 +250,15 @@ func (s *Server) streamCard(b Object) *refusal {
 	case c.Flow == "3" || c.Flow == "5":
 		return bad("param.cardFinished")
 	}
+
 	if c.Text == words && !last && !failed {
 		s.idle++
 	}
+
 	c.guids[guid] = true
 	c.Streams++
 	s.say(c, words)
+
 	switch {
 	case failed:
 		c.Flow = "5"
@@ -252,6 +267,7 @@ func (s *Server) streamCard(b Object) *refusal {
 	default:
 		c.Flow = "2"
 	}
+
 	return nil
 }
 
@@ -274,10 +290,12 @@ func (s *Server) registrationRoutes(handle func(pattern string, do func(b Object
 		s.nonce = "nonce" + s.number()
 		return Object{"errcode": 0, "errmsg": "ok", "nonce": s.nonce, "expires_in": 300}, nil
 	})
+
 	handle("POST /app/registration/begin", func(b Object) (any, *refusal) {
 		if s.nonce == "" || b["nonce"] != s.nonce {
 			return nil, &refusal{status: 200, errcode: 400002, text: "invalid nonce"}
 		}
+
 		s.nonce = "" // good for one code
 		s.codes++
 		s.device = "device" + s.number()
@@ -286,6 +304,7 @@ func (s *Server) registrationRoutes(handle func(pattern string, do func(b Object
 			"errcode": 0, "errmsg": "ok", "device_code": s.device, "user_code": "CODE", "verification_uri": page, "verification_uri_complete": page, "expires_in": 7200, "interval": 1,
 		}, nil
 	})
+
 	handle("POST /app/registration/poll", s.poll)
 }
 
@@ -293,6 +312,7 @@ func (s *Server) poll(b Object) (any, *refusal) {
 	if s.device == "" || b["device_code"] != s.device {
 		return nil, &refusal{status: 200, errcode: 400003, text: "invalid device_code"}
 	}
+
 	state := "wait"
 	if len(s.scans) > 0 {
 		state = s.scans[0]
@@ -300,6 +320,7 @@ func (s *Server) poll(b Object) (any, *refusal) {
 	if len(s.scans) > 1 {
 		s.scans = s.scans[1:]
 	}
+
 	answer := Object{"errcode": 0, "errmsg": "ok", "status": "WAITING"}
 	switch state {
 	case "broken":
@@ -311,5 +332,6 @@ func (s *Server) poll(b Object) (any, *refusal) {
 	case "success": // the secret is told once
 		answer["status"], answer["client_id"], answer["client_secret"], s.device = "SUCCESS", s.client, ClientSecret, ""
 	}
+
 	return answer, nil
 }

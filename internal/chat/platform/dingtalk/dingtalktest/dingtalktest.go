@@ -215,6 +215,7 @@ func (s *Server) Fail(list ...Failure) {
 func (s *Server) Write(sender, conversation, words string, changes Object) (id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	s.people[sender] = true
 	expires := time.Now().Add(90 * time.Minute)
 	hook := "hook" + s.number()
@@ -224,6 +225,7 @@ func (s *Server) Write(sender, conversation, words string, changes Object) (id s
 		"chatbotUserId": "$:LWCP_v1:$bot", "chatbotCorpId": "corp", "robotCode": s.client, "sessionWebhook": s.http.URL + "/robot/sendBySession?session=" + hook,
 		"sessionWebhookExpiredTime": expires.UnixMilli(), "text": Object{"content": words},
 	}
+
 	chat := sender
 	if conversation != "" {
 		chat = "group:" + conversation
@@ -231,6 +233,7 @@ func (s *Server) Write(sender, conversation, words string, changes Object) (id s
 		m["atUsers"] = []Object{{"dingtalkId": "$:LWCP_v1:$bot"}}
 		m["text"] = Object{"content": " " + words + " "}
 	}
+
 	maps.Copy(m, changes)
 	s.webhooks[hook] = webhook{chat, expires}
 	id, _ = m["msgId"].(string)

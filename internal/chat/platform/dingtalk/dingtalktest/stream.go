@@ -25,10 +25,12 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	ok := s.tickets[ticket]
 	delete(s.tickets, ticket) // good for one connection
 	s.mu.Unlock()
+
 	if !ok {
 		http.Error(w, "the ticket is not good", http.StatusUnauthorized)
 		return
 	}
+
 	cn := &conn{} // it is there before the client knows that it is connected
 	s.mu.Lock()
 	s.conns[cn] = true
@@ -41,6 +43,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+
 	c.SetReadLimit(1 << 20)
 	defer c.CloseNow() //nolint:errcheck // over anyway
 	cn.ws = c
@@ -73,6 +76,7 @@ func (s *Server) read(ctx context.Context, cn *conn) {
 		if err != nil {
 			return
 		}
+
 		var a struct {
 			Code    int `json:"code"`
 			Headers struct {
@@ -83,6 +87,7 @@ func (s *Server) read(ctx context.Context, cn *conn) {
 		if json.Unmarshal(data, &a) != nil || a.Headers.MessageID == "" {
 			continue
 		}
+
 		s.locked(func() {
 			s.acked[a.Headers.MessageID] = a.Code
 			_, id, _ := strings.Cut(strings.TrimPrefix(a.Headers.MessageID, "frame-"), "-")
@@ -108,12 +113,14 @@ func (s *Server) write(ctx context.Context, cn *conn) {
 				}
 			}
 		}
+
 		s.mu.Unlock()
 		for _, f := range frames {
 			if cn.ws.Write(ctx, ws.MessageText, f) != nil {
 				return
 			}
 		}
+
 		if polite {
 			_ = cn.ws.Close(ws.StatusNormalClosure, "")
 			return
@@ -122,6 +129,7 @@ func (s *Server) write(ctx context.Context, cn *conn) {
 			_ = cn.ws.CloseNow()
 			return
 		}
+
 		select {
 		case <-ctx.Done():
 			return

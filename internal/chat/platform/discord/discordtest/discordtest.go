@@ -144,6 +144,7 @@ func New() *Server {
 			"POST messages": {5, 5 * time.Second}, "PATCH messages": {5, 5 * time.Second}, "PUT reactions": {2, 500 * time.Millisecond},
 		},
 	}
+
 	s.channels[Channel] = textChannel(Channel, "general")
 	s.channels[Thread] = thread(Thread, "a topic", false)
 	s.channels[Locked] = thread(Locked, "a locked topic", true)
@@ -351,6 +352,7 @@ func (s *Server) Press(user, channel, message, button string) (id string) {
 func (s *Server) interact(user, channel string, kind int, data, message Object) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	id := s.snowflake()
 	token := "interaction-" + id
 	i := Object{
@@ -361,6 +363,7 @@ func (s *Server) interact(user, channel string, kind int, data, message Object) 
 	if message != nil {
 		i["message"] = message
 	}
+
 	if s.channels[channel]["guild_id"] != nil {
 		i["guild_id"], i["context"], i["guild_locale"] = GuildID, 0, "en-US"
 		i["guild"] = Object{"id": GuildID, "locale": "en-US", "features": []string{}}
@@ -368,6 +371,7 @@ func (s *Server) interact(user, channel string, kind int, data, message Object) 
 	} else {
 		i["user"] = person(user)
 	}
+
 	s.interactions[token] = &pending{id: id, expires: time.Now().Add(3 * time.Second)}
 	s.dispatch("INTERACTION_CREATE", i)
 	return id
@@ -406,6 +410,7 @@ func (s *Server) Reply(id string) Object {
 func (s *Server) Messages(channel string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	var out []Message
 	for _, m := range s.own {
 		if channel == "" || m.Channel == channel {
@@ -414,6 +419,7 @@ func (s *Server) Messages(channel string) []Message {
 			out = append(out, c)
 		}
 	}
+
 	return out
 }
 
@@ -434,12 +440,14 @@ func (s *Server) Calls(method, word string) []Call {
 func (s *Server) Reactions(channel, message string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	out := []string{}
 	for k := range s.reactions {
 		if e, ok := strings.CutPrefix(k, channel+"/"+message+"/"); ok {
 			out = append(out, e)
 		}
 	}
+
 	slices.Sort(out)
 	return out
 }

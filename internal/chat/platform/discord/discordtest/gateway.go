@@ -53,10 +53,12 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only version 10 in JSON", http.StatusBadRequest)
 		return
 	}
+
 	c, err := ws.Accept(w, r, &ws.AcceptOptions{CompressionMode: ws.CompressionDisabled})
 	if err != nil {
 		return
 	}
+
 	defer c.CloseNow() //nolint:errcheck // it may be closed already
 	c.SetReadLimit(4096 * 4)
 
@@ -64,6 +66,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("compress") == "zlib-stream" {
 		cn.zip = zlib.NewWriter(&cn.buffer)
 	}
+
 	s.mu.Lock()
 	s.conns[cn] = true
 	s.mu.Unlock()
@@ -95,9 +98,11 @@ func (s *Server) read(ctx context.Context, cn *conn) {
 				}
 			})
 		}
+
 		if err != nil {
 			return
 		}
+
 		var f struct {
 			Op *int            `json:"op"`
 			D  json.RawMessage `json:"d"`
@@ -118,6 +123,7 @@ func (s *Server) take(cn *conn, op int, d json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.news()
+
 	switch op {
 	case opHeartbeat:
 		cn.extra = append(cn.extra, Object{"op": opAck, "d": nil, "s": nil, "t": nil})
@@ -147,6 +153,7 @@ func (s *Server) identify(cn *conn, d json.RawMessage) ws.StatusCode {
 	if err := json.Unmarshal(d, &f); err != nil || f.Properties == nil {
 		return 4002
 	}
+
 	switch {
 	case strings.TrimPrefix(f.Token, "Bot ") != Token:
 		return 4004
@@ -155,6 +162,7 @@ func (s *Server) identify(cn *conn, d json.RawMessage) ws.StatusCode {
 	case *f.Intents&(1<<1|1<<8|1<<15)&^s.intents != 0: // the privileged ones
 		return 4014
 	}
+
 	s.identifies++
 	se := &session{id: "session-" + strconv.Itoa(s.identifies), intents: *f.Intents, conn: cn}
 	s.sessions[se.id], cn.session = se, se
@@ -179,6 +187,7 @@ func (s *Server) resume(cn *conn, d json.RawMessage) ws.StatusCode {
 	if strings.TrimPrefix(f.Token, "Bot ") != Token {
 		return 4004
 	}
+
 	se := s.sessions[f.Session]
 	if se == nil {
 		cn.extra = append(cn.extra, Object{"op": opInvalid, "d": false, "s": nil, "t": nil})
@@ -187,9 +196,11 @@ func (s *Server) resume(cn *conn, d json.RawMessage) ws.StatusCode {
 	if f.Seq < 0 || f.Seq > len(se.events) {
 		return 4007
 	}
+
 	if se.conn != nil {
 		se.conn.bye = 4005
 	}
+
 	cn.session, se.conn, cn.next = se, cn, f.Seq+1
 	se.add("RESUMED", Object{})
 	return 0
@@ -249,12 +260,14 @@ func (s *Server) write(ctx context.Context, cn *conn) {
 				cn.next = len(cn.session.events) + 1
 			}
 		}
+
 		s.mu.Unlock()
 		for _, f := range frames {
 			if cn.send(ctx, encode(f)) != nil {
 				return
 			}
 		}
+
 		if bye != 0 {
 			_ = cn.ws.Close(bye, "")
 			return
@@ -262,6 +275,7 @@ func (s *Server) write(ctx context.Context, cn *conn) {
 		if closed {
 			return
 		}
+
 		select {
 		case <-ctx.Done():
 			return
@@ -274,6 +288,7 @@ func (cn *conn) send(ctx context.Context, data []byte) error {
 	if cn.zip == nil {
 		return cn.ws.Write(ctx, ws.MessageText, data)
 	}
+
 	cn.buffer.Reset()
 	if _, err := cn.zip.Write(data); err != nil {
 		return err
@@ -362,6 +377,7 @@ func (s *Server) guild() Object {
 			threads = append(threads, c)
 		}
 	}
+
 	return clone(Object{
 		"id": GuildID, "name": "Home", "icon": nil, "splash": nil, "discovery_splash": nil, "owner_id": "42", "region": "", "afk_channel_id": nil, "afk_timeout": 300,
 		"verification_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0, "roles": []Object{role, own}, "emojis": []Object{}, "features": []string{},

@@ -37,6 +37,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /gateway", s.serveGateway)
 	mux.HandleFunc("GET /gateway/", s.serveGateway) // clients may add a slash
 	mux.HandleFunc("GET /attachments/{id}", s.serveFile)
+
 	for pattern, do := range map[string]func(*http.Request, *Call) (any, *refusal){
 		"GET /gateway":                                            s.getGateway,
 		"GET /gateway/bot":                                        s.getGateway,
@@ -61,6 +62,7 @@ func (s *Server) routes() http.Handler {
 		method, path, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" /api/v10"+path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, do) })
 	}
+
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusNotFound, Object{"message": "404: Not Found", "code": 0})
 	})
@@ -84,8 +86,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, do func(*http.Req
 	if r.Method != http.MethodGet && strings.HasPrefix(c.Path, "/channels/") {
 		s.Pass(r.Context())
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	f := s.failure(c)
 	open := strings.HasPrefix(c.Path, "/interactions/") // the token in the address is enough
 	var result any
@@ -105,6 +109,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, do func(*http.Req
 		}
 		result, wrong = do(r, c)
 	}
+
 	switch {
 	case f != nil:
 		s.calls = append(s.calls, record(*c, f.Status))
@@ -116,6 +121,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, do func(*http.Req
 			body["errors"] = wrong.errors
 		}
 		answer(w, wrong.status, body)
+
 	case result == nil:
 		s.calls = append(s.calls, record(*c, 204))
 		answer(w, http.StatusNoContent, nil)
@@ -178,16 +184,19 @@ func (s *Server) spend(w http.ResponseWriter, c *Call) time.Duration {
 	if word == "reactions" && c.Method == http.MethodDelete {
 		c = &Call{Method: http.MethodPut}
 	}
+
 	l, ok := s.limits[c.Method+" "+word]
 	if !ok {
 		return 0
 	}
+
 	now := time.Now()
 	b := s.buckets[c.Method+word+major]
 	if b == nil || !now.Before(b.reset) {
 		b = &bucket{left: l.count, reset: now.Add(l.per)}
 		s.buckets[c.Method+word+major] = b
 	}
+
 	over := b.left == 0
 	b.left = max(b.left-1, 0)
 	wait := b.reset.Sub(now)
@@ -218,6 +227,7 @@ func readBody(r *http.Request, c *Call) *refusal {
 			if err != nil {
 				return &refusal{status: 400, text: "400: Bad Request"}
 			}
+
 			data, err := io.ReadAll(p)
 			switch name := p.FormName(); {
 			case err != nil:
@@ -229,6 +239,7 @@ func readBody(r *http.Request, c *Call) *refusal {
 			}
 		}
 	}
+
 	data, err := io.ReadAll(body)
 	if err != nil {
 		return &refusal{status: 413, code: 40005, text: "Request entity too large"}
@@ -239,13 +250,16 @@ func readBody(r *http.Request, c *Call) *refusal {
 	if kind != "application/json" {
 		return &refusal{status: 400, code: 50035, text: "Invalid Form Body"}
 	}
+
 	var v any
 	if decode(data, &v) != nil {
 		return broken
 	}
+
 	if list, ok := v.([]any); ok {
 		v = Object{"list": list}
 	}
+
 	c.Body, _ = v.(Object)
 	return nil
 }
@@ -294,6 +308,7 @@ func (s *Server) putCommands(r *http.Request, c *Call) (any, *refusal) {
 	if r.PathValue("app") != s.botID {
 		return nil, foreignApp()
 	}
+
 	list, _ := c.Body["list"].([]any)
 	s.commands = []Object{}
 	for i, v := range list {
@@ -308,6 +323,7 @@ func (s *Server) putCommands(r *http.Request, c *Call) (any, *refusal) {
 		case slices.ContainsFunc(s.commands, func(other Object) bool { return other["name"] == name }):
 			return nil, invalid(strconv.Itoa(i), "APPLICATION_COMMANDS_DUPLICATE_NAME", "Application command names must be unique")
 		}
+
 		o = maps.Clone(o)
 		o["id"], o["application_id"], o["version"], o["default_member_permissions"] = s.snowflake(), s.botID, s.snowflake(), nil
 		if o["type"] == nil {
@@ -315,6 +331,7 @@ func (s *Server) putCommands(r *http.Request, c *Call) (any, *refusal) {
 		}
 		s.commands = append(s.commands, o)
 	}
+
 	return s.commands, nil
 }
 
@@ -356,10 +373,12 @@ func (s *Server) patchChannel(r *http.Request, c *Call) (any, *refusal) {
 	if wrong != nil {
 		return nil, wrong
 	}
+
 	meta := threadMeta(ch)
 	if meta == nil || meta["locked"] == true {
 		return nil, &refusal{status: 403, code: 50013, text: "Missing Permissions"}
 	}
+
 	if v, ok := c.Body["archived"].(bool); ok {
 		meta["archived"] = v
 	}
@@ -375,6 +394,7 @@ func (s *Server) getMessages(r *http.Request, _ *Call) (any, *refusal) {
 	if _, wrong := s.channel(r); wrong != nil {
 		return nil, wrong
 	}
+
 	q := r.URL.Query()
 	most := 50
 	if v := q.Get("limit"); v != "" {
@@ -384,6 +404,7 @@ func (s *Server) getMessages(r *http.Request, _ *Call) (any, *refusal) {
 		}
 		most = n
 	}
+
 	after, _ := strconv.ParseUint(q.Get("after"), 10, 64)
 	list := []Object{}
 	for _, m := range s.history[r.PathValue("c")] {
@@ -395,11 +416,13 @@ func (s *Server) getMessages(r *http.Request, _ *Call) (any, *refusal) {
 			list = append(list, m)
 		}
 	}
+
 	if q.Get("after") != "" {
 		list = list[:min(most, len(list))]
 	} else {
 		list = list[max(0, len(list)-most):]
 	}
+
 	slices.Reverse(list) // newest first
 	return list, nil
 }
@@ -442,6 +465,7 @@ func (s *Server) checkBody(c *Call, edit bool) *refusal {
 			return &refusal{status: 413, code: 40005, text: "Request entity too large"}
 		}
 	}
+
 	switch {
 	case utf8.RuneCountInString(text) > maxText:
 		return invalid("content", "BASE_TYPE_MAX_LENGTH", "Must be 2000 or fewer in length.")
@@ -454,12 +478,14 @@ func (s *Server) checkBody(c *Call, edit bool) *refusal {
 	case len(parts) > 5:
 		return invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 5 in length.")
 	}
+
 	seen := map[string]bool{}
 	for _, row := range parts {
 		buttons, _ := row.(Object)["components"].([]any)
 		if len(buttons) == 0 || len(buttons) > 5 {
 			return invalid("components", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 5 in length.")
 		}
+
 		for _, v := range buttons {
 			b, _ := v.(Object)
 			id, _ := b["custom_id"].(string)
@@ -470,6 +496,7 @@ func (s *Server) checkBody(c *Call, edit bool) *refusal {
 			seen[id] = true
 		}
 	}
+
 	return nil
 }
 
@@ -478,15 +505,18 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 	if wrong != nil {
 		return nil, wrong
 	}
+
 	id := r.PathValue("c")
 	if meta := threadMeta(ch); meta != nil {
 		if meta["locked"] == true || meta["archived"] == true {
 			return nil, &refusal{status: 400, code: 50083, text: "Thread is archived"}
 		}
 	}
+
 	if wrong := s.checkBody(c, false); wrong != nil {
 		return nil, wrong
 	}
+
 	nonce := nonceOf(c)
 	if old := s.nonces[nonce]; nonce != "" && c.Body["enforce_nonce"] == true && old != "" {
 		for _, m := range s.history[id] {
@@ -495,6 +525,7 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 			}
 		}
 	}
+
 	text, _ := c.Body["content"].(string)
 	m := s.message(s.bot(), id, text)
 	if ref, ok := c.Body["message_reference"].(Object); ok {
@@ -502,15 +533,18 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 			return nil, wrong
 		}
 	}
+
 	for _, k := range []string{"components", "flags", "nonce"} {
 		if v, ok := c.Body[k]; ok {
 			m[k] = v
 		}
 	}
+
 	list := []Object{}
 	for _, f := range c.Files {
 		list = append(list, s.store(f.Name, f.Data))
 	}
+
 	m["attachments"] = list
 	m = clone(m)
 	s.keep(m)
@@ -519,6 +553,7 @@ func (s *Server) postMessage(r *http.Request, c *Call) (any, *refusal) {
 	if nonce != "" {
 		s.nonces[nonce] = sent.ID
 	}
+
 	s.dispatch("MESSAGE_CREATE", m)
 	s.Show(id, text)
 	return m, nil
@@ -533,6 +568,7 @@ func (s *Server) refer(m Object, channel string, ref Object) *refusal {
 			return nil
 		}
 	}
+
 	if ref["fail_if_not_exists"] != false {
 		return invalid("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
 	}
@@ -550,6 +586,7 @@ func (s *Server) patchMessage(r *http.Request, c *Call) (any, *refusal) {
 	if wrong := s.checkBody(c, true); wrong != nil {
 		return nil, wrong
 	}
+
 	changed := false
 	for _, k := range []string{"content", "components", "flags"} {
 		if v, ok := c.Body[k]; ok {
@@ -557,9 +594,11 @@ func (s *Server) patchMessage(r *http.Request, c *Call) (any, *refusal) {
 			m[k] = v
 		}
 	}
+
 	if !changed {
 		s.Unchanged()
 	}
+
 	m["edited_timestamp"] = time.Now().UTC().Format("2006-01-02T15:04:05.000000-07:00")
 	for _, own := range s.own {
 		if text, ok := c.Body["content"].(string); ok && own.ID == m["id"] {
@@ -567,6 +606,7 @@ func (s *Server) patchMessage(r *http.Request, c *Call) (any, *refusal) {
 			s.Show(own.Channel, text)
 		}
 	}
+
 	s.dispatch("MESSAGE_UPDATE", m)
 	return m, nil
 }
@@ -613,6 +653,7 @@ func (s *Server) postCallback(r *http.Request, c *Call) (any, *refusal) {
 	case kind < 4 || kind > 9:
 		return nil, invalid("type", "BASE_TYPE_CHOICES", "Value must be one of {4, 5, 6, 7, 8, 9}.")
 	}
+
 	p.reply = c.Body
 	if with := r.URL.Query().Get("with_response"); with != "1" && with != "true" {
 		return nil, nil
@@ -629,12 +670,14 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
 	s.calls = append(s.calls, Call{Method: r.Method, Path: r.URL.Path, At: time.Now()})
 	until := s.slow[r.PathValue("id")]
 	s.mu.Unlock()
+
 	if until != nil {
 		select {
 		case <-until:
 		case <-r.Context().Done():
 		}
 	}
+
 	if !ok {
 		http.NotFound(w, r)
 		return

@@ -83,6 +83,7 @@ func (s *Server) routes() http.Handler {
 	} {
 		mux.HandleFunc(name, func(w http.ResponseWriter, r *http.Request) { s.handle(w, r, name, h, true) })
 	}
+
 	for name, h := range map[string]handler{
 		"POST /open-apis/auth/v3/tenant_access_token/internal": s.token,
 		"POST /callback/ws/endpoint":                           s.endpoint,
@@ -90,6 +91,7 @@ func (s *Server) routes() http.Handler {
 	} {
 		mux.HandleFunc(name, func(w http.ResponseWriter, r *http.Request) { s.handle(w, r, name, h, false) })
 	}
+
 	mux.HandleFunc("GET /ws", s.serveSocket)
 	return mux
 }
@@ -111,8 +113,10 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, name string, h h
 	if err != nil {
 		return
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	defer s.news()
 	w.Header().Set("Date", time.Now().Add(s.skew).UTC().Format(http.TimeFormat))
 	w.Header().Set("X-Tt-Logid", "log1")
@@ -125,16 +129,19 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, name string, h h
 		failed(w, fail)
 		return
 	}
+
 	var data any
 	if authorized && !s.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")] {
 		err = refuse(99991663, "Invalid access token for authorization. Please make a request with token attached.")
 	} else {
 		data, err = h(&request{r, body})
 	}
+
 	if fail != nil {
 		failed(w, fail)
 		return
 	}
+
 	switch v := data.(type) {
 	case file:
 		w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": v.name}))
@@ -144,6 +151,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, name string, h h
 		answer(w, v.status, v.body)
 		return
 	}
+
 	if err != nil {
 		e, ok := err.(*refusal) //nolint:errorlint // made here
 		if !ok {
@@ -153,6 +161,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, name string, h h
 		answer(w, http.StatusBadRequest, map[string]any{"code": e.code, "msg": e.msg, "error": map[string]any{"log_id": "log1"}})
 		return
 	}
+
 	answer(w, http.StatusOK, map[string]any{"code": 0, "msg": "success", "data": data})
 }
 
@@ -198,12 +207,14 @@ func (s *Server) token(r *request) (any, error) {
 	if err := r.json(&in); err != nil {
 		return nil, err
 	}
+
 	switch {
 	case in.ID != s.appID:
 		return flat{http.StatusOK, map[string]any{"code": 10003, "msg": "invalid param"}}, nil
 	case in.Secret != AppSecret:
 		return flat{http.StatusOK, map[string]any{"code": 10014, "msg": "app secret invalid"}}, nil
 	}
+
 	s.serial++
 	token := "t-" + strconv.Itoa(s.serial)
 	s.tokens[token] = true
@@ -218,6 +229,7 @@ func (s *Server) endpoint(r *request) (any, error) {
 	if in.AppID != s.appID || in.AppSecret != AppSecret {
 		return flat{http.StatusOK, map[string]any{"code": 10003, "msg": "invalid app_id or app_secret"}}, nil
 	}
+
 	s.tickets++
 	return map[string]any{
 		"URL":          fmt.Sprintf("ws%s/ws?device_id=%d&service_id=%d&ticket=ticket-%d", strings.TrimPrefix(s.http.URL, "http"), s.tickets, service, s.tickets),
@@ -254,12 +266,14 @@ func (s *Server) create(r *request) (any, error) {
 	if err := r.json(&d); err != nil {
 		return nil, err
 	}
+
 	prefix := map[string]string{"chat_id": "oc_", "open_id": "ou_", "union_id": "on_", "email": "", "user_id": ""}
 	kind := r.URL.Query().Get("receive_id_type")
 	begin, known := prefix[kind]
 	if !known || !strings.HasPrefix(d.To, begin) || d.To == "" {
 		return nil, refuse(230001, "Your request contains an invalid request parameter, ext=invalid receive_id")
 	}
+
 	chat := d.To
 	if kind != "chat_id" {
 		chat = "oc_p2p_" + d.To
@@ -272,6 +286,7 @@ func (s *Server) reply(r *request) (any, error) {
 	if err := r.json(&d); err != nil {
 		return nil, err
 	}
+
 	to := s.message(r.PathValue("id"))
 	switch {
 	case to == nil:
@@ -295,10 +310,12 @@ func (s *Server) send(chat string, d draft, to *Message) (any, error) {
 	if id := s.uuids[chat+d.UUID]; d.UUID != "" && id != "" {
 		return s.show(s.message(id)), nil
 	}
+
 	m := &Message{Chat: chat, Sender: BotID, SenderType: "app", Type: d.Type, Content: d.Content, At: time.Now().Add(s.skew), uuid: d.UUID}
 	if err := s.compose(m); err != nil {
 		return nil, err
 	}
+
 	s.serial++
 	m.ID = fmt.Sprintf("om_b%d", s.serial)
 	if to != nil {
@@ -310,9 +327,11 @@ func (s *Server) send(chat string, d draft, to *Message) (any, error) {
 			m.Thread = threadID(m.Root)
 		}
 	}
+
 	if c := s.cards[m.Card]; c != nil {
 		c.message = m.ID
 	}
+
 	s.messages = append(s.messages, m)
 	if d.UUID != "" {
 		s.uuids[chat+d.UUID] = m.ID
@@ -326,6 +345,7 @@ func (s *Server) show(m *Message) map[string]any {
 	if m.SenderType == "app" {
 		kind = "app_id"
 	}
+
 	out := map[string]any{
 		"message_id": m.ID, "msg_type": m.Type, "chat_id": m.Chat, "create_time": strconv.FormatInt(m.At.UnixMilli(), 10), "update_time": strconv.FormatInt(m.At.UnixMilli(), 10), "deleted": m.Deleted, "updated": len(m.Edits) > 0,
 		"sender": map[string]any{"id": m.Sender, "id_type": kind, "sender_type": m.SenderType, "tenant_key": "t1"},
@@ -345,13 +365,16 @@ func (s *Server) compose(m *Message) error {
 	if json.Unmarshal([]byte(m.Content), &c) != nil {
 		return refuse(230001, "Your request contains an invalid request parameter, ext=content is not a JSON string")
 	}
+
 	limit := maxCard
 	if m.Type == "text" {
 		limit = maxText
 	}
+
 	if len(m.Content) > limit {
 		return refuse(230025, "The length of the message content reaches its limit.")
 	}
+
 	text, _ := c["text"].(string)
 	switch m.Type {
 	case "text":
@@ -370,28 +393,34 @@ func (s *Server) compose(m *Message) error {
 			}
 			return nil
 		}
+
 		c, err := s.checkCard(m.Content, false)
 		m.Plain, m.Buttons = c.text(), c.labels()
 		return err
+
 	case "image", "file", "audio", "media":
 		key, _ := c["file_key"].(string)
 		if m.Type == "image" {
 			key, _ = c["image_key"].(string)
 		}
+
 		f := s.files[key]
 		if f == nil || f.Kind != m.Type {
 			return refuse(230001, "Your request contains an invalid request parameter, ext=invalid %s key", m.Type)
 		}
 		m.File = f.Name
+
 	case "system":
 		params, _ := c["params"].(map[string]any)
 		words, _ := params["divider_text"].(map[string]any)
 		if m.Plain, _ = words["text"].(string); c["type"] != "divider" || m.Plain == "" {
 			return refuse(230001, "Your request contains an invalid request parameter, ext=system message")
 		}
+
 	default:
 		return refuse(230001, "Your request contains an invalid request parameter, ext=invalid msg_type")
 	}
+
 	return nil
 }
 
@@ -404,9 +433,11 @@ func postText(c map[string]any) (string, error) {
 		if !ok {
 			return "", refuse(230001, "Your request contains an invalid request parameter, ext=content of the post")
 		}
+
 		if title, _ := body["title"].(string); title != "" {
 			lines = append(lines, title)
 		}
+
 		for _, row := range rows {
 			var b strings.Builder
 			list, _ := row.([]any)
@@ -420,9 +451,11 @@ func postText(c map[string]any) (string, error) {
 					return "", refuse(230001, "Your request contains an invalid request parameter, ext=tag of the post")
 				}
 			}
+
 			lines = append(lines, b.String())
 		}
 	}
+
 	return strings.Join(lines, "\n"), nil
 }
 

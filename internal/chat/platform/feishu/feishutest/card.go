@@ -74,16 +74,19 @@ func (s *Server) checkCard(data string, kit bool) (*shown, error) {
 			Elements []element `json:"elements"`
 		} `json:"body"`
 	}
+
 	err := json.Unmarshal([]byte(data), &c)
 	if c.Schema == "2.0" {
 		c.Elements = c.Body.Elements
 	}
+
 	if err != nil || len(c.Elements) == 0 || c.Schema != "2.0" && (c.Schema != "" || kit) {
 		return nil, badCard(200621, "parse card json err")
 	}
 	if c.Schema != "" && c.Config.Shared != nil && !*c.Config.Shared {
 		return nil, badCard(200622, "update_multi of schema 2.0 must be true")
 	}
+
 	out := &shown{ids: map[string]bool{}}
 	for _, e := range c.Elements {
 		if err := s.checkElement(out, &e); err != nil {
@@ -97,6 +100,7 @@ func (s *Server) checkElement(out *shown, e *element) error {
 	if out.count++; out.count > maxElements {
 		return badCard(11310, "card element number over limit")
 	}
+
 	if e.ID != "" {
 		if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,19}$`).MatchString(e.ID) {
 			return badCard(200861, "invalid element_id "+e.ID)
@@ -106,12 +110,14 @@ func (s *Server) checkElement(out *shown, e *element) error {
 		}
 		out.ids[e.ID] = true
 	}
+
 	switch e.Tag {
 	case "markdown":
 		if err := s.checkMarkdown(e.Content); err != nil {
 			return err
 		}
 		out.texts = append(out.texts, seenMarkdown(e.Content))
+
 	case "div":
 		if e.Text == nil || e.Text.Content == "" {
 			return badCard(200861, "a div has a text")
@@ -120,6 +126,7 @@ func (s *Server) checkElement(out *shown, e *element) error {
 			return err
 		}
 		out.texts = append(out.texts, seenMarkdown(e.Text.Content))
+
 	case "column_set":
 		return s.checkColumns(out, e)
 	case "button":
@@ -127,6 +134,7 @@ func (s *Server) checkElement(out *shown, e *element) error {
 	default: // action is of schema 1.0
 		return badCard(200861, "unknown tag "+e.Tag)
 	}
+
 	return nil
 }
 
@@ -154,6 +162,7 @@ func checkButton(out *shown, e *element) error {
 	if len(e.Behaviors) != 1 || e.Behaviors[0].Type != "callback" || !strings.HasPrefix(string(e.Behaviors[0].Value), "{") {
 		return badCard(200861, "invalid behaviors of a button")
 	}
+
 	out.buttons = append(out.buttons, *e)
 	return nil
 }
@@ -186,14 +195,17 @@ func (s *Server) Press(message, person, label string) Pressed {
 func (s *Server) Value(message, label string) json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	m := s.message(message)
 	if m == nil || m.Deleted {
 		return nil
 	}
+
 	c, err := s.checkCard(m.Content, false)
 	if err != nil {
 		return nil
 	}
+
 	for _, b := range c.buttons {
 		if b.Text.Content == label {
 			return b.Behaviors[0].Value
@@ -224,10 +236,12 @@ func (s *Server) Answered(id string) (p Pressed) {
 		if i >= 0 {
 			p = s.respond(s.events[i])
 		}
+
 		s.mu.Unlock()
 		if i >= 0 {
 			return p
 		}
+
 		select {
 		case <-changed:
 		case <-patience.C:
@@ -245,16 +259,19 @@ func (s *Server) respond(e *event) (p Pressed) {
 			Data json.RawMessage `json:"data"`
 		} `json:"card"`
 	}
+
 	p.Answered = true
 	if len(e.answer) > 0 && json.Unmarshal(e.answer, &answer) != nil {
 		s.bad = append(s.bad, "the answer to a press is not JSON: "+string(e.answer))
 		return p
 	}
+
 	if t := answer.Toast; t != nil {
 		if p.Toast, p.Kind = t.Content, t.Type; t.Content == "" || !slices.Contains([]string{"info", "success", "error", "warning"}, t.Type) {
 			s.bad = append(s.bad, "a wrong toast: "+string(e.answer))
 		}
 	}
+
 	if c := answer.Card; c != nil {
 		var in struct {
 			Event struct {
@@ -263,6 +280,7 @@ func (s *Server) respond(e *event) (p Pressed) {
 				} `json:"context"`
 			} `json:"event"`
 		}
+
 		_ = json.Unmarshal(e.payload, &in) // we made it
 		m := s.message(in.Event.Context.Message)
 		if m == nil || c.Type != "raw" {
@@ -275,5 +293,6 @@ func (s *Server) respond(e *event) (p Pressed) {
 		}
 		p.Updated = true
 	}
+
 	return p
 }

@@ -184,6 +184,7 @@ func NewApp(id string) *Server {
 		split:     1,
 		tables:    3,
 	}
+
 	s.messages = []*Message{{
 		ID: ThreadRoot, Chat: GroupID, Sender: AnnID, Type: "text", Content: `{"text":"a topic"}`, Plain: "a topic", Thread: threadID(ThreadRoot), Root: ThreadRoot, At: time.Now(),
 	}}
@@ -245,6 +246,7 @@ func (s *Server) failure(name string) *Failure {
 		if f.Name != name && (f.Name != "" || name != createCall && name != replyCall) {
 			continue
 		}
+
 		if f.Times > 0 {
 			if f.Times--; f.Times == 0 {
 				s.failures = slices.Delete(s.failures, i, i+1)
@@ -326,6 +328,7 @@ func (s *Server) message(id string) *Message {
 func (s *Server) Messages(chat string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	var out []Message
 	for _, m := range s.messages {
 		if m.Sender != BotID || m.Deleted || chat != "" && m.Chat != chat {
@@ -337,6 +340,7 @@ func (s *Server) Messages(chat string) []Message {
 		}
 		out = append(out, c)
 	}
+
 	return out
 }
 
@@ -403,15 +407,18 @@ func (s *Server) put(m Message) *Message {
 	if m.At.IsZero() {
 		m.At = time.Now().Add(s.skew)
 	}
+
 	m.Type, m.Sender, m.SenderType = cmp.Or(m.Type, "text"), cmp.Or(m.Sender, AnnID), cmp.Or(m.SenderType, "user")
 	if m.Chat == "" {
 		m.Chat = "oc_p2p_" + m.Sender
 	}
+
 	if old := s.message(m.ID); old != nil {
 		m.EventID = cmp.Or(m.EventID, old.EventID)
 		*old = m
 		return old
 	}
+
 	s.messages = append(s.messages, &m)
 	return &m
 }
@@ -421,19 +428,23 @@ func (s *Server) put(m Message) *Message {
 func (s *Server) Say(m Message) Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	made := s.put(m)
 	if made.EventID == "" {
 		s.serial++
 		made.EventID = fmt.Sprintf("ev%d", s.serial)
 	}
+
 	kind := "group"
 	if strings.HasPrefix(made.Chat, "oc_p2p_") {
 		kind = "p2p"
 	}
+
 	var mentions []any
 	for _, n := range made.Mentions {
 		mentions = append(mentions, map[string]any{"key": n.Key, "id": map[string]any{"open_id": n.ID, "union_id": "on_" + n.ID, "user_id": nil}, "name": n.Name, "tenant_key": "t1"})
 	}
+
 	stamp := strconv.FormatInt(made.At.UnixMilli(), 10)
 	message := map[string]any{
 		"message_id": made.ID, "create_time": stamp, "update_time": stamp, "chat_id": made.Chat, "chat_type": kind,
@@ -444,9 +455,11 @@ func (s *Server) Say(m Message) Message {
 			message[key] = value
 		}
 	}
+
 	if mentions != nil {
 		message["mentions"] = mentions
 	}
+
 	s.emit(made.EventID, made.ID, "im.message.receive_v1", stamp, map[string]any{
 		"sender":  map[string]any{"sender_id": map[string]any{"open_id": made.Sender, "union_id": "on_" + made.Sender, "user_id": made.UserID}, "sender_type": made.SenderType, "tenant_key": cmp.Or(made.Tenant, "t1")},
 		"message": message,
@@ -473,6 +486,7 @@ func (s *Server) emit(id, message, kind, stamp string, body any) {
 		},
 		"event": body,
 	})
+
 	e := &event{id: id, message: message, payload: []byte(payload), sent: map[*conn]bool{}, press: kind == pressEvent}
 	s.events = append(s.events, e)
 	if s.hook != "" && !s.closed {
@@ -486,6 +500,7 @@ func (s *Server) emit(id, message, kind, stamp string, body any) {
 			s.post(e)
 		})
 	}
+
 	s.news()
 }
 

@@ -19,6 +19,7 @@ func (s *Server) get(r *request) (any, error) {
 	if m == nil || m.Deleted {
 		return nil, refuse(230110, "The message is deleted or does not exist.")
 	}
+
 	items := []any{s.show(m)}
 	for _, other := range s.messages {
 		if other.Upper == m.ID {
@@ -37,6 +38,7 @@ func (s *Server) patch(r *request) (any, error) {
 	if err == nil {
 		err = r.json(&in)
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +58,7 @@ func (s *Server) update(r *request) (any, error) {
 	if err == nil {
 		err = r.json(&in)
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +119,7 @@ func (s *Server) react(r *request) (any, error) {
 	if err := s.allowed("im:message.reactions:write_only", "im:message"); err != nil {
 		return nil, err
 	}
+
 	id := r.PathValue("id")
 	if s.message(id) == nil {
 		return nil, refuse(231003, "The message is not found.")
@@ -123,11 +127,13 @@ func (s *Server) react(r *request) (any, error) {
 	if !slices.Contains([]string{"THUMBSUP", "OnIt", "DONE", "CrossMark"}, in.Type.Emoji) {
 		return nil, refuse(231001, "reaction type is invalid.")
 	}
+
 	s.serial++
 	reaction := "reaction" + strconv.Itoa(s.serial)
 	if s.reactions[id] == nil {
 		s.reactions[id] = map[string]string{}
 	}
+
 	s.reactions[id][reaction] = in.Type.Emoji
 	return s.reaction(reaction, in.Type.Emoji), nil
 }
@@ -161,6 +167,7 @@ func (r *request) form(name string) (values map[string]string, fileName string, 
 	if err != nil || kind != "multipart/form-data" {
 		return nil, "", nil, refuse(234001, "Invalid request param.")
 	}
+
 	values = map[string]string{}
 	parts := multipart.NewReader(bytes.NewReader(r.body), params["boundary"])
 	for {
@@ -171,6 +178,7 @@ func (r *request) form(name string) (values map[string]string, fileName string, 
 		if err != nil {
 			return nil, "", nil, refuse(234001, "Invalid request param.")
 		}
+
 		content, err := io.ReadAll(p)
 		if err != nil {
 			return nil, "", nil, refuse(234001, "Invalid request param.")
@@ -197,6 +205,7 @@ func (s *Server) uploadImage(r *request) (any, error) {
 	case !strings.HasPrefix(http.DetectContentType(data), "image/"):
 		return nil, refuse(234011, "Can't regonnize the image format.")
 	}
+
 	return map[string]any{"image_key": s.store(&File{Name: name, Kind: "image", Data: data}, "img_v3_")}, s.allowed("im:resource")
 }
 
@@ -212,6 +221,7 @@ func (s *Server) uploadFile(r *request) (any, error) {
 	case len(data) > maxFile:
 		return nil, refuse(234006, "The file size exceed the max value.")
 	}
+
 	kind := map[string]string{"opus": "audio", "mp4": "media"}[values["file_type"]]
 	if kind == "" {
 		kind = "file"
@@ -250,11 +260,13 @@ func (s *Server) createCard(r *request) (any, error) {
 	if in.Type != "card_json" || len(in.Data) > maxCard {
 		return nil, refuse(300301, "invalid card")
 	}
+
 	var c struct {
 		Config struct {
 			Streaming bool `json:"streaming_mode"`
 		} `json:"config"`
 	}
+
 	seen, err := s.checkCard(in.Data, true)
 	if err != nil {
 		return nil, err
@@ -262,6 +274,7 @@ func (s *Server) createCard(r *request) (any, error) {
 	if err := json.Unmarshal([]byte(in.Data), &c); err != nil {
 		return nil, refuse(300301, "invalid card")
 	}
+
 	s.serial++
 	id := strconv.Itoa(7000000000000000000 + s.serial)
 	s.cards[id] = &card{data: in.Data, text: seen.text(), streaming: c.Config.Streaming, began: s.now(), uuids: map[string]bool{}}
@@ -276,6 +289,7 @@ func (s *Server) convert(r *request) (any, error) {
 	if err := r.json(&in); err != nil {
 		return nil, err
 	}
+
 	m := s.message(in.Message)
 	if m == nil || m.Card == "" {
 		return nil, refuse(300305, "the message is not a card")
@@ -297,6 +311,7 @@ func (s *Server) step(r *request) (c *card, in step, done bool, err error) {
 	if err := r.json(&in); err != nil {
 		return nil, in, false, err
 	}
+
 	c = s.cards[r.PathValue("card")]
 	switch {
 	case c == nil:
@@ -306,6 +321,7 @@ func (s *Server) step(r *request) (c *card, in step, done bool, err error) {
 	case in.Sequence <= c.sequence || in.Sequence > 1<<31-1:
 		return nil, in, false, refuse(300317, "sequence number compare failed")
 	}
+
 	return c, in, false, s.allowed("cardkit:card:write")
 }
 
@@ -330,12 +346,15 @@ func (s *Server) cardContent(r *request) (any, error) {
 	case in.Content == "" || len(object(in.Content)) > maxCard:
 		return nil, refuse(300301, "the content is empty or too long")
 	}
+
 	if err := s.checkMarkdown(in.Content); err != nil {
 		return nil, refuse(300315, "%s", err.Error())
 	}
+
 	if c.text == seenMarkdown(in.Content) {
 		s.idle++
 	}
+
 	c.edits = append(c.edits, c.text)
 	c.text, c.sequence = seenMarkdown(in.Content), in.Sequence
 	c.uuids[in.UUID] = true
@@ -347,6 +366,7 @@ func (s *Server) cardSettings(r *request) (any, error) {
 	if err != nil || done {
 		return map[string]any{}, err
 	}
+
 	var set struct {
 		Config struct {
 			Streaming *bool `json:"streaming_mode"`
@@ -355,6 +375,7 @@ func (s *Server) cardSettings(r *request) (any, error) {
 	if json.Unmarshal([]byte(in.Settings), &set) != nil || set.Config.Streaming == nil {
 		return nil, refuse(300301, "invalid settings")
 	}
+
 	c.streaming, c.sequence, c.began = *set.Config.Streaming, in.Sequence, s.now()
 	c.uuids[in.UUID] = true
 	return map[string]any{}, nil
@@ -392,6 +413,7 @@ func (s *Server) registration(r *request) (any, error) {
 	if err != nil || r.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
 		return wrong("invalid_request"), nil //nolint:nilerr // an answer
 	}
+
 	switch form.Get("action") {
 	case "init":
 		return flat{http.StatusOK, map[string]any{"nonce": "n1", "supported_auth_methods": []string{"client_secret"}}}, nil
@@ -399,12 +421,14 @@ func (s *Server) registration(r *request) (any, error) {
 		if form.Get("archetype") != "PersonalAgent" || form.Get("auth_method") != "client_secret" || form.Get("request_user_info") != "open_id" {
 			return wrong("invalid_request"), nil
 		}
+
 		s.register.codes++
 		n := strconv.Itoa(s.register.codes)
 		return flat{http.StatusOK, map[string]any{
 			"device_code": "device-" + n, "user_code": "ABCD", "verification_uri": "https://accounts.feishu.cn/oauth/v1/device",
 			"verification_uri_complete": "https://accounts.feishu.cn/oauth/v1/device?code=ABCD" + n, "interval": 1, "expire_in": 600, "expires_in": 600,
 		}}, nil
+
 	case "poll":
 		if !strings.HasPrefix(form.Get("device_code"), "device-") {
 			return wrong("invalid_request"), nil
@@ -413,6 +437,7 @@ func (s *Server) registration(r *request) (any, error) {
 			s.register.polls--
 			return wrong("authorization_pending"), nil
 		}
+
 		status, answer := http.StatusOK, s.register.answers[0]
 		if len(s.register.answers) > 1 {
 			s.register.answers = s.register.answers[1:]
@@ -425,5 +450,6 @@ func (s *Server) registration(r *request) (any, error) {
 		}
 		return flat{status, answer}, nil
 	}
+
 	return wrong("unsupported_action"), nil
 }

@@ -57,6 +57,7 @@ func (f *Frame) Encode() []byte {
 		b = binary.AppendUvarint(b, uint64(len(data)))
 		return append(b, data...)
 	}
+
 	number := func(b []byte, n int, v uint64) []byte {
 		return binary.AppendUvarint(append(b, byte(n<<3)), v) //nolint:gosec // below 16
 	}
@@ -67,6 +68,7 @@ func (f *Frame) Encode() []byte {
 	for _, h := range f.Headers {
 		b = field(b, 5, field(field(nil, 1, []byte(h[0])), 2, []byte(h[1])))
 	}
+
 	b = field(field(b, 6, nil), 7, nil)
 	if f.Payload != nil {
 		b = field(b, 8, f.Payload)
@@ -100,10 +102,13 @@ func DecodeFrame(data []byte) (*Frame, error) {
 			}); err != nil {
 				return err
 			}
+
 			f.Headers = append(f.Headers, h)
+
 		case 8:
 			f.Payload = part
 		}
+
 		if n <= 4 {
 			seen |= 1 << n
 		}
@@ -121,10 +126,12 @@ func fields(data []byte, take func(n int, v uint64, part []byte) error) error {
 		if k <= 0 {
 			return errFrame
 		}
+
 		v, m := binary.Uvarint(data[k:])
 		if m <= 0 {
 			return errFrame
 		}
+
 		data = data[k+m:]
 		var part []byte
 		switch tag & 7 {
@@ -137,6 +144,7 @@ func fields(data []byte, take func(n int, v uint64, part []byte) error) error {
 		default:
 			return errFrame
 		}
+
 		if err := take(int(tag>>3), v, part); err != nil {
 			return err
 		}
@@ -150,12 +158,14 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	deaf, ok := s.deaf, q.Get("service_id") == strconv.Itoa(service) && q.Get("ticket") == "ticket-"+q.Get("device_id")
 	s.mu.Unlock()
+
 	if deaf || !ok {
 		w.Header().Set("Handshake-Status", "403")
 		w.Header().Set("Handshake-Msg", "Forbidden")
 		http.Error(w, "forbidden", http.StatusForbidden)
 		return
 	}
+
 	cn := &conn{} // it is there before the client knows that it is connected
 	s.locked(func() { s.conns[cn] = true })
 	defer s.locked(func() { delete(s.conns, cn) })
@@ -163,6 +173,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+
 	defer c.CloseNow() //nolint:errcheck // it may be closed already
 	c.SetReadLimit(1 << 20)
 	cn.ws = c
@@ -174,6 +185,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		s.write(ctx, cn)
 		cancel()
 	}()
+
 	s.read(ctx, cn)
 	cancel()
 	<-done
@@ -192,16 +204,19 @@ func (s *Server) write(ctx context.Context, cn *conn) {
 				}
 			}
 		}
+
 		out := cn.out
 		if cn.out = nil; frozen {
 			out = nil
 		}
+
 		s.mu.Unlock()
 		for _, f := range out {
 			if cn.ws.Write(ctx, ws.MessageBinary, f) != nil {
 				cut = true
 			}
 		}
+
 		if cut || ctx.Err() != nil {
 			_ = cn.ws.CloseNow()
 			s.mu.Lock()
@@ -210,10 +225,12 @@ func (s *Server) write(ctx context.Context, cn *conn) {
 					delete(e.sent, cn)
 				}
 			}
+
 			s.news()
 			s.mu.Unlock()
 			return
 		}
+
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -240,8 +257,10 @@ func (s *Server) frames(e *event) [][]byte {
 			},
 			Payload: e.payload[from:to],
 		}
+
 		out = append(out, f.Encode())
 	}
+
 	return out
 }
 
@@ -252,6 +271,7 @@ func (s *Server) read(ctx context.Context, cn *conn) {
 		if err != nil {
 			return
 		}
+
 		f, err := DecodeFrame(data)
 		s.locked(func() {
 			switch {
@@ -284,6 +304,7 @@ func (s *Server) acknowledge(f *Frame) {
 		s.bad = append(s.bad, "a wrong acknowledgement of "+id)
 		return
 	}
+
 	for _, e := range s.events {
 		if e.id == id && answer.Code == http.StatusOK { // else it comes again, with Repeat or the next connection
 			e.acked, e.answer = true, answer.Data
@@ -367,11 +388,13 @@ func (s *Server) post(e *event) {
 		if closed {
 			return
 		}
+
 		body, header := Seal(e.payload, sealed, time.Now())
 		req, err := http.NewRequest(http.MethodPost, address, strings.NewReader(string(body))) //nolint:noctx // of a test
 		if err != nil {
 			return
 		}
+
 		req.Header = header
 		if res, err := (&http.Client{}).Do(req); err == nil {
 			answer, _ := io.ReadAll(res.Body)
@@ -381,9 +404,11 @@ func (s *Server) post(e *event) {
 				return
 			}
 		}
+
 		if e.press {
 			return
 		}
+
 		changed := s.Changed()
 		t := time.NewTimer(50 * time.Millisecond)
 		select {
@@ -400,6 +425,7 @@ func Seal(payload []byte, sealed bool, at time.Time) ([]byte, http.Header) {
 	if !sealed {
 		return payload, h
 	}
+
 	body := []byte(`{"encrypt":"` + Encrypt(payload, EncryptKey) + `"}`)
 	stamp, nonce := strconv.FormatInt(at.Unix(), 10), "nonce1"
 	sum := sha256.Sum256([]byte(stamp + nonce + EncryptKey + string(body)))
@@ -416,11 +442,13 @@ func Encrypt(payload []byte, key string) string {
 	if err != nil {
 		panic(err)
 	}
+
 	pad := aes.BlockSize - len(payload)%aes.BlockSize
 	plain := append([]byte{}, payload...)
 	for range pad {
 		plain = append(plain, byte(pad))
 	}
+
 	out := make([]byte, aes.BlockSize+len(plain))
 	_, _ = rand.Read(out[:aes.BlockSize])
 	cipher.NewCBCEncrypter(block, out[:aes.BlockSize]).CryptBlocks(out[aes.BlockSize:], plain)

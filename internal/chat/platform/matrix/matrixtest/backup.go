@@ -34,13 +34,16 @@ func (h *Home) Told(kind, sender string) []Event {
 func (h *Home) HoldKeys(on bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	h.holding = on
 	if on {
 		return
 	}
+
 	for _, deliver := range h.late {
 		deliver()
 	}
+
 	h.late = nil
 	h.wake()
 }
@@ -70,10 +73,12 @@ func (h *Home) DropBackup(user string) {
 func (h *Home) Signed(by, user, what string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	raw := h.accounts[user].signing["master_key"]
 	if d := h.accounts[user].devices[what]; d != nil {
 		raw = d.keys
 	}
+
 	var own struct{ Keys map[string]string }
 	use := map[bool]string{true: "self_signing_key", false: "user_signing_key"}[by == user]
 	_ = json.Unmarshal(h.accounts[by].signing[use], &own) // without keys it signs nothing
@@ -81,6 +86,7 @@ func (h *Home) Signed(by, user, what string) bool {
 		Signatures map[string]map[string]string
 	}
 	_ = json.Unmarshal(raw, &signed)
+
 	for name := range own.Keys {
 		if signed.Signatures[by][name] != "" {
 			return true
@@ -104,17 +110,20 @@ func signaturesUpload(q *request) (int, any) {
 				raw = a.signing["master_key"]
 				place = &raw
 			}
+
 			given, _ := thing.(Object)
 			if place == nil || *place == nil {
 				failures[user] = Object{name: Object{"errcode": "M_NOT_FOUND", "error": "No such key"}}
 				continue
 			}
+
 			*place = withSignatures(*place, given["signatures"])
 			if raw != nil {
 				a.signing["master_key"] = raw
 			}
 		}
 	}
+
 	q.h.wake()
 	return http.StatusOK, Object{"failures": failures}
 }
@@ -124,10 +133,12 @@ func withSignatures(raw json.RawMessage, more any) json.RawMessage {
 	if json.Unmarshal(raw, &keys) != nil {
 		return raw
 	}
+
 	all, _ := keys["signatures"].(Object)
 	if all == nil {
 		all = Object{}
 	}
+
 	given, _ := more.(Object)
 	for by, list := range given {
 		old, _ := all[by].(Object)
@@ -138,6 +149,7 @@ func withSignatures(raw json.RawMessage, more any) json.RawMessage {
 		maps.Copy(old, signatures)
 		all[by] = old
 	}
+
 	keys["signatures"] = all
 	return encode(keys)
 }
@@ -181,6 +193,7 @@ func (q *request) current() (b *keyBackup, status int, body any) {
 	case asked != version:
 		status, body = bad(http.StatusNotFound, "M_NOT_FOUND", "Unknown backup version")
 	}
+
 	return b, status, body
 }
 
@@ -189,12 +202,14 @@ func backupPut(q *request) (int, any) {
 	if status != 0 {
 		return status, body
 	}
+
 	var in struct {
 		Rooms map[string]struct{ Sessions map[string]Object }
 	}
 	if json.Unmarshal(q.body, &in) != nil || len(in.Rooms) == 0 {
 		return bad(http.StatusBadRequest, "M_BAD_JSON", "not keys")
 	}
+
 	for room, r := range in.Rooms {
 		for session, key := range r.Sessions {
 			for _, part := range []string{"first_message_index", "forwarded_count", "is_verified", "session_data"} {
@@ -205,6 +220,7 @@ func backupPut(q *request) (int, any) {
 			b.keys[room+"/"+session] = key
 		}
 	}
+
 	return http.StatusOK, Object{"etag": "1", "count": len(b.keys)}
 }
 

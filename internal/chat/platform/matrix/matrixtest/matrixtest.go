@@ -204,14 +204,17 @@ func (h *Home) Calls(piece string) []Call {
 func (h *Home) Room(id string, extra map[string]Object, members ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	h.rooms[id] = &room{id: id, state: map[string]placed{}, typing: map[string]bool{}, invited: map[string]int{}}
 	h.set(id, members[0], "m.room.create", "", Object{"creator": members[0], "room_version": "11"})
 	for _, m := range members {
 		h.set(id, m, "m.room.member", m, Object{"membership": "join", "displayname": localpart(m)})
 	}
+
 	if extra["m.room.join_rules"] == nil {
 		h.set(id, members[0], "m.room.join_rules", "", Object{"join_rule": "invite"})
 	}
+
 	for kind, content := range extra {
 		h.set(id, members[0], kind, "", content)
 	}
@@ -271,6 +274,7 @@ func (h *Home) File(address string) []byte {
 func (h *Home) Events(kind, sender string) []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	var all []placed
 	for _, r := range h.rooms {
 		for _, e := range r.events {
@@ -279,6 +283,7 @@ func (h *Home) Events(kind, sender string) []Event {
 			}
 		}
 	}
+
 	slices.SortStableFunc(all, func(a, b placed) int { return a.seq - b.seq })
 	out := make([]Event, len(all))
 	for i, e := range all {
@@ -324,6 +329,7 @@ func (h *Home) messages(sender string) (out []Message, idle int) {
 		if json.Unmarshal(e.Content, &c) != nil {
 			continue
 		}
+
 		i, known := at[c.Relates.Event]
 		switch {
 		case e.Type == "m.room.redaction":
@@ -336,6 +342,7 @@ func (h *Home) messages(sender string) (out []Message, idle int) {
 				idle++
 			}
 			out[i].Body, out[i].HTML = c.New.Body, c.New.HTML
+
 		default:
 			m := Message{ID: e.ID, Room: e.Room, Body: c.Body, HTML: c.HTML, Kind: c.Msgtype, Event: e}
 			if c.Relates.Kind == "m.thread" {
@@ -344,10 +351,12 @@ func (h *Home) messages(sender string) (out []Message, idle int) {
 			if c.Msgtype != "m.text" && c.Msgtype != "m.notice" {
 				m.File = c.Body
 			}
+
 			at[e.ID] = len(out)
 			out = append(out, m)
 		}
 	}
+
 	return slices.DeleteFunc(out, func(m Message) bool { return m.ID == "" }), idle
 }
 
@@ -392,12 +401,14 @@ func (h *Home) put(e Event) string {
 	if e.At == 0 {
 		e.At = time.Now().UnixMilli()
 	}
+
 	p := placed{seq, e}
 	r.events = append(r.events, p)
 	if e.StateKey != nil {
 		if e.Type == "m.room.member" && membership(e.Content) == "invite" {
 			r.invited[*e.StateKey] = seq
 		}
+
 		r.state[e.Type+"\x00"+*e.StateKey] = p
 		if e.Type == "m.room.member" { // those who share a room learn of each other's devices
 			for user := range h.accounts {
@@ -405,6 +416,7 @@ func (h *Home) put(e Event) string {
 			}
 		}
 	}
+
 	h.wake()
 	return e.ID
 }
@@ -435,6 +447,7 @@ func encode(v any) json.RawMessage {
 	if raw, ok := v.(json.RawMessage); ok {
 		return raw
 	}
+
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -39,6 +39,7 @@ func (h *Home) routes() http.Handler {
 			mux.HandleFunc(method+" "+base+path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, f) })
 		}
 	}
+
 	mux.HandleFunc("GET /_matrix/client/versions", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, Object{"versions": []string{"v1.1", "v1.11"}})
 	})
@@ -92,6 +93,7 @@ func (h *Home) record(next http.Handler) http.Handler {
 		if err != nil {
 			return
 		}
+
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/rooms/") {
 			h.Pass(r.Context())
@@ -107,6 +109,7 @@ func (h *Home) record(next http.Handler) http.Handler {
 			f = h.failures[i]
 			h.failures = slices.Delete(h.failures, i, i+1)
 		}
+
 		h.mu.Unlock()
 
 		switch {
@@ -136,10 +139,12 @@ func (h *Home) serve(w http.ResponseWriter, r *http.Request, f handler) {
 	h.mu.Lock()
 	who, ok := h.tokens[bearer(r)]
 	h.mu.Unlock()
+
 	if !ok {
 		refuse(w, http.StatusUnauthorized, "M_UNKNOWN_TOKEN", "Invalid access token passed.")
 		return
 	}
+
 	q := &request{h: h, r: r, who: who}
 	q.body, _ = io.ReadAll(r.Body)
 	if r.Method != http.MethodGet && (!strings.HasSuffix(r.URL.Path, "/upload") || strings.Contains(r.URL.Path, "/keys/")) {
@@ -151,6 +156,7 @@ func (h *Home) serve(w http.ResponseWriter, r *http.Request, f handler) {
 			return
 		}
 	}
+
 	h.mu.Lock()
 	status, body := f(q)
 	h.mu.Unlock()
@@ -170,17 +176,21 @@ func (h *Home) login(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "M_NOT_JSON", "Content not JSON.")
 		return
 	}
+
 	user := in.Identifier.User
 	if !strings.HasPrefix(user, "@") {
 		user = "@" + user + ":" + Server
 	}
+
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	a := h.accounts[user]
 	if in.Type != "m.login.password" || a == nil || a.password != in.Password {
 		refuse(w, http.StatusForbidden, "M_FORBIDDEN", "Invalid username or password")
 		return
 	}
+
 	dev := more.Device
 	if dev == "" {
 		dev = fmt.Sprintf("DEV%d", h.next())
@@ -224,10 +234,12 @@ func send(q *request) (int, any) {
 	if len(q.body)+overhead > maxEvent {
 		return bad(http.StatusRequestEntityTooLarge, "M_TOO_LARGE", "event too large")
 	}
+
 	kind := q.r.PathValue("type")
 	if body, ok := q.data["body"].(string); kind == "m.room.message" && (!ok || body == "" && q.data["msgtype"] == "m.text") {
 		return bad(http.StatusBadRequest, "M_BAD_JSON", "'body' not in content")
 	}
+
 	if rel, ok := q.data["m.relates_to"].(Object); ok {
 		target, _ := rel["event_id"].(string)
 		if target != "" && !slices.ContainsFunc(r.events, func(e placed) bool { return e.ID == target }) {
@@ -247,6 +259,7 @@ func redact(q *request) (int, any) {
 	if r == nil {
 		return notInside()
 	}
+
 	target := q.r.PathValue("event")
 	if !slices.ContainsFunc(r.events, func(e placed) bool { return e.ID == target }) {
 		return bad(http.StatusNotFound, "M_NOT_FOUND", "Could not find event")
@@ -277,6 +290,7 @@ func event(q *request) (int, any) {
 	if r == nil {
 		return notInside()
 	}
+
 	for _, e := range r.events {
 		if e.ID == q.r.PathValue("event") {
 			return http.StatusOK, e.Event
@@ -291,10 +305,12 @@ func messages(q *request) (int, any) {
 	if r == nil {
 		return notInside()
 	}
+
 	from, to, limit := number(q.r.URL.Query().Get("from")), number(q.r.URL.Query().Get("to")), number(q.r.URL.Query().Get("limit"))
 	if limit == 0 {
 		limit = 10
 	}
+
 	chunk := []Event{}
 	end := ""
 	for _, e := range slices.Backward(r.events) {
@@ -307,6 +323,7 @@ func messages(q *request) (int, any) {
 		}
 		chunk = append(chunk, e.Event)
 	}
+
 	out := Object{"chunk": chunk, "start": q.r.URL.Query().Get("from")}
 	if end != "" {
 		out["end"] = end
@@ -319,6 +336,7 @@ func joined(q *request) (int, any) {
 	if r == nil {
 		return notInside()
 	}
+
 	out := Object{}
 	for _, e := range r.state {
 		if e.Type == "m.room.member" && membership(e.Content) == "join" {
@@ -350,10 +368,12 @@ func move(q *request, to string) (int, any) {
 	if a, ok := q.h.aliases[id]; ok {
 		id = a
 	}
+
 	r := q.h.rooms[id]
 	if r == nil {
 		return bad(http.StatusNotFound, "M_NOT_FOUND", "No known servers")
 	}
+
 	if now := r.member(q.who.user); now != to {
 		if to == "join" && now != "invite" {
 			return bad(http.StatusForbidden, "M_FORBIDDEN", "You are not invited to this room.")
@@ -387,6 +407,7 @@ func create(q *request) (int, any) {
 			q.h.set(id, q.who.user, kind, "", content)
 		}
 	}
+
 	guests, _ := q.data["invite"].([]any)
 	for _, g := range guests {
 		if user, ok := g.(string); ok {
@@ -433,6 +454,7 @@ func (h *Home) download(w http.ResponseWriter, r *http.Request) {
 	_, known := h.tokens[bearer(r)]
 	f, ok := h.media["mxc://"+r.PathValue("server")+"/"+r.PathValue("id")]
 	h.mu.Unlock()
+
 	switch {
 	case !known:
 		refuse(w, http.StatusUnauthorized, "M_MISSING_TOKEN", "Missing access token")

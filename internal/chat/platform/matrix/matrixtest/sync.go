@@ -27,6 +27,7 @@ func (h *Home) sync(w http.ResponseWriter, r *http.Request) {
 	wait, _ := strconv.Atoi(q.Get("timeout"))
 	limit := time.NewTimer(time.Duration(wait) * time.Millisecond)
 	defer limit.Stop()
+
 	for over := false; ; {
 		h.mu.Lock()
 		who, ok := h.tokens[bearer(r)]
@@ -35,13 +36,16 @@ func (h *Home) sync(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusUnauthorized, "M_UNKNOWN_TOKEN", "Invalid access token passed.")
 			return
 		}
+
 		body, some := h.news(who, since, q.Get("since") == "")
 		changed, hung := h.changed, h.hung
 		h.mu.Unlock()
+
 		if !hung && (some || over || since == 0) {
 			answer(w, http.StatusOK, body)
 			return
 		}
+
 		select {
 		case <-r.Context().Done():
 			return
@@ -72,6 +76,7 @@ func (h *Home) news(who session, since int, first bool) (Object, bool) {
 			}
 		}
 	}
+
 	out := Object{"next_batch": position(h.seq), "rooms": Object{"join": join, "invite": invite, "leave": leave}}
 	some := len(join)+len(invite)+len(leave) > 0
 
@@ -82,18 +87,22 @@ func (h *Home) news(who session, since int, first bool) (Object, bool) {
 			private = append(private, Object{"type": kind, "content": d.Object})
 		}
 	}
+
 	if len(private) > 0 {
 		out["account_data"], some = Object{"events": private}, true
 	}
+
 	var changed []string
 	for user, seq := range a.lists {
 		if seq > since && !first {
 			changed = append(changed, user)
 		}
 	}
+
 	if len(changed) > 0 {
 		out["device_lists"], some = Object{"changed": changed, "left": []string{}}, true
 	}
+
 	if d := a.devices[who.device]; d != nil {
 		d.box = slices.DeleteFunc(d.box, func(s stamped) bool { return s.seq <= since })
 		list := []Object{}
@@ -104,6 +113,7 @@ func (h *Home) news(who session, since int, first bool) (Object, bool) {
 		out["device_one_time_keys_count"] = Object{"signed_curve25519": len(d.once)}
 		some = some || len(list) > 0
 	}
+
 	return out, some
 }
 
@@ -113,15 +123,18 @@ func (r *room) news(user string, since, joined int) Object {
 	if joined > since {
 		since = 0
 	}
+
 	var events []placed
 	for _, e := range r.events {
 		if e.seq > since {
 			events = append(events, e)
 		}
 	}
+
 	if len(events) == 0 {
 		return nil
 	}
+
 	limited := len(events) > timeline
 	events = events[max(0, len(events)-timeline):]
 	shown := make([]Event, len(events))
@@ -131,6 +144,7 @@ func (r *room) news(user string, since, joined int) Object {
 			shown[i].Unsigned = nil
 		}
 	}
+
 	known := []Event{}
 	for _, e := range r.state {
 		if e.seq < events[0].seq && e.seq > since {
@@ -168,6 +182,7 @@ func keysUpload(q *request) (int, any) {
 	if json.Unmarshal(q.body, &in) != nil {
 		return bad(http.StatusBadRequest, "M_BAD_JSON", "not keys")
 	}
+
 	d := q.h.accounts[q.who.user].devices[q.who.device]
 	if len(in.Keys) > 0 {
 		d.keys = in.Keys
@@ -177,12 +192,14 @@ func keysUpload(q *request) (int, any) {
 		}
 		q.h.wake()
 	}
+
 	for k, v := range in.Once {
 		if old, ok := d.once[k]; ok && string(old) != string(v) {
 			return bad(http.StatusBadRequest, "M_UNKNOWN", "One time key "+k+" already exists.")
 		}
 		d.once[k] = v
 	}
+
 	maps.Copy(d.fallback, in.Fallback)
 	return http.StatusOK, Object{"one_time_key_counts": Object{"signed_curve25519": len(d.once)}}
 }
@@ -195,12 +212,14 @@ func keysQuery(q *request) (int, any) {
 		if a == nil {
 			continue
 		}
+
 		list := Object{}
 		for id, d := range a.devices {
 			if d.keys != nil {
 				list[id] = d.keys
 			}
 		}
+
 		devices[user] = list
 		for use, key := range a.signing {
 			if signing[use] == nil {
@@ -209,6 +228,7 @@ func keysQuery(q *request) (int, any) {
 			signing[use][user] = key
 		}
 	}
+
 	out := Object{"device_keys": devices, "failures": Object{}}
 	for use, keys := range signing {
 		out[use+"s"] = keys
@@ -223,6 +243,7 @@ func keysClaim(q *request) (int, any) {
 	if json.Unmarshal(q.body, &in) != nil {
 		return bad(http.StatusBadRequest, "M_BAD_JSON", "not a claim")
 	}
+
 	out := Object{}
 	for user, devices := range in.Keys {
 		list := Object{}
@@ -234,13 +255,16 @@ func keysClaim(q *request) (int, any) {
 					delete(d.once, k)
 					break
 				}
+
 				if list[id] == nil && len(d.fallback) > 0 {
 					list[id] = d.fallback
 				}
 			}
 		}
+
 		out[user] = list
 	}
+
 	return http.StatusOK, Object{"one_time_keys": out, "failures": Object{}}
 }
 
@@ -251,6 +275,7 @@ func toDevice(q *request) (int, any) {
 	if json.Unmarshal(q.body, &in) != nil {
 		return bad(http.StatusBadRequest, "M_BAD_JSON", "not messages")
 	}
+
 	for user, devices := range in.Messages {
 		a := q.h.accounts[user]
 		for id, content := range devices {
@@ -258,6 +283,7 @@ func toDevice(q *request) (int, any) {
 			if a == nil {
 				continue
 			}
+
 			for own, d := range a.devices {
 				if id == own || id == "*" {
 					what := Object{"type": q.r.PathValue("type"), "sender": q.who.user, "content": content}
@@ -271,6 +297,7 @@ func toDevice(q *request) (int, any) {
 			}
 		}
 	}
+
 	q.h.wake()
 	return http.StatusOK, Object{}
 }
@@ -282,6 +309,7 @@ func signingUpload(q *request) (int, any) {
 	if auth == nil || auth["password"] != a.password {
 		return http.StatusUnauthorized, Object{"session": "uia", "flows": []Object{{"stages": []string{"m.login.password"}}}, "params": Object{}}
 	}
+
 	for _, use := range []string{"master_key", "self_signing_key", "user_signing_key"} {
 		if key, ok := q.data[use]; ok {
 			a.signing[use] = encode(key)

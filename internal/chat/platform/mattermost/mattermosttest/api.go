@@ -100,6 +100,7 @@ func (s *Server) routes() {
 		method, path, _ := strings.Cut(pattern, " ")
 		s.mux.HandleFunc(method+" /api/v4"+path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, pattern, h) })
 	}
+
 	s.mux.HandleFunc("GET /api/v4/websocket", s.socket)
 }
 
@@ -109,23 +110,28 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, name string, h ha
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+
 	if r.Method != http.MethodGet {
 		s.Pass(r.Context())
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	defer s.news()
 	w.Header().Set("Date", time.Now().Add(s.skew).UTC().Format(http.TimeFormat))
 	call := Call{Name: name, Path: strings.TrimPrefix(r.URL.RequestURI(), "/api/v4")}
 	if r.Header.Get("Content-Type") == "application/json" {
 		call.Body = body
 	}
+
 	fail := s.failure(name)
 	var a answer
 	var no *refusal
 	if fail == nil || fail.After {
 		a, no = s.run(&request{Request: r, body: body}, h)
 	}
+
 	switch {
 	case fail == nil && no == nil:
 	case fail == nil:
@@ -143,6 +149,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, name string, h ha
 			a.code = cmp.Or(fail.Code, http.StatusBadGateway)
 		}
 	}
+
 	call.Code = a.code
 	s.calls = append(s.calls, call)
 	write(w, a)
@@ -167,6 +174,7 @@ func (s *Server) run(r *request, h handler) (answer, *refusal) {
 	if !strings.EqualFold(scheme, "Bearer") || r.user == "" {
 		return answer{}, errSession()
 	}
+
 	for _, name := range []string{"user", "channel", "post", "file", "team"} {
 		if v := r.PathValue(name); v != "" && v != "me" && !validID(v) {
 			return answer{}, &refusal{"api.context.invalid_url_param.app_error", "Invalid or missing " + name + "_id parameter in request URL.", "", http.StatusBadRequest}
@@ -267,6 +275,7 @@ func (s *Server) getPosts(r *request) (answer, *refusal) {
 	if no != nil {
 		return answer{}, no
 	}
+
 	q := r.URL.Query()
 	since, _ := strconv.ParseInt(q.Get("since"), 10, 64)
 	var found []*Post
@@ -275,6 +284,7 @@ func (s *Server) getPosts(r *request) (answer, *refusal) {
 			found = append(found, p)
 		}
 	}
+
 	slices.SortStableFunc(found, func(a, b *Post) int { return cmp.Compare(b.CreateAt, a.CreateAt) })
 	if since == 0 {
 		page, _ := strconv.Atoi(q.Get("page"))
@@ -283,6 +293,7 @@ func (s *Server) getPosts(r *request) (answer, *refusal) {
 		found = found[min(page*per, len(found)):]
 		found = found[:min(per, len(found))]
 	}
+
 	return ok(s.list(found))
 }
 
@@ -291,6 +302,7 @@ func (s *Server) createPost(r *request) (answer, *refusal) {
 	if json.Unmarshal(r.body, &p) != nil || p.ID != "" {
 		return answer{}, invalid("post")
 	}
+
 	c, no := s.member(r, p.ChannelID)
 	var root *Post
 	if no == nil && p.RootID != "" {
@@ -298,6 +310,7 @@ func (s *Server) createPost(r *request) (answer, *refusal) {
 			return answer{}, errRoot()
 		}
 	}
+
 	ids, _ := json.Marshal(p.FileIDs)
 	props, _ := json.Marshal(p.Props)
 	switch {
@@ -316,11 +329,13 @@ func (s *Server) createPost(r *request) (answer, *refusal) {
 	case strings.HasPrefix(p.Type, "system_"):
 		return answer{}, invalid("post.type")
 	}
+
 	if id := s.pending[p.PendingPostID]; id != "" && p.PendingPostID != "" {
 		if old := s.post(id); old != nil {
 			return created(public(*old))
 		}
 	}
+
 	p.UserID, p.CreateAt = r.user, 0
 	saved := s.add(p)
 	s.publish("posted", *saved)
@@ -329,6 +344,7 @@ func (s *Server) createPost(r *request) (answer, *refusal) {
 	if saved.PendingPostID != "" {
 		s.pending[saved.PendingPostID] = saved.ID
 	}
+
 	saved.PendingPostID = "" // it is not kept
 	return created(out)
 }
@@ -360,6 +376,7 @@ func (s *Server) patchPost(r *request) (answer, *refusal) {
 	if no != nil || p.UserID != r.user {
 		return answer{}, errRight()
 	}
+
 	var patch struct {
 		Message *string        `json:"message"`
 		Props   map[string]any `json:"props"`
@@ -370,6 +387,7 @@ func (s *Server) patchPost(r *request) (answer, *refusal) {
 	if patch.Message != nil && utf8.RuneCountInString(*patch.Message) > s.maxPost {
 		return answer{}, errLength()
 	}
+
 	if patch.Props != nil {
 		p.Props = patch.Props
 	}
@@ -400,27 +418,33 @@ func (s *Server) getThread(r *request) (answer, *refusal) {
 	if no != nil {
 		return answer{}, no
 	}
+
 	if p.RootID != "" {
 		p = s.post(p.RootID)
 	}
+
 	per, _ := strconv.Atoi(r.URL.Query().Get("perPage"))
 	direction := r.URL.Query().Get("direction")
 	if per > 200 || direction != "" && direction != "up" && direction != "down" {
 		return answer{}, &refusal{"api.context.invalid_url_param.app_error", "Invalid or missing perPage or direction parameter in request URL.", "", http.StatusBadRequest}
 	}
+
 	var all []*Post
 	for _, q := range s.posts {
 		if (q.ID == p.ID || q.RootID == p.ID) && q.DeleteAt == 0 {
 			all = append(all, q)
 		}
 	}
+
 	if direction == "up" {
 		slices.Reverse(all)
 	}
+
 	more := per > 0 && len(all) > per
 	if more {
 		all = all[:per]
 	}
+
 	// The first post is there in any case, and once.
 	all = slices.DeleteFunc(all, func(q *Post) bool { return q.ID == p.ID })
 	out := s.list(append([]*Post{p}, all...))
@@ -434,29 +458,35 @@ func (s *Server) upload(r *request) (answer, *refusal) {
 	if !found {
 		return answer{}, invalid("multipart form")
 	}
+
 	form, err := multipart.NewReader(bytes.NewReader(r.body), strings.Trim(boundary, `"`)).ReadForm(64 << 20)
 	if err != nil || len(form.Value["channel_id"]) != 1 || len(form.File["files"]) == 0 {
 		return answer{}, invalid("channel_id or files")
 	}
+
 	c, no := s.member(r, form.Value["channel_id"][0])
 	if no != nil {
 		return answer{}, errRight()
 	}
+
 	infos := []*File{}
 	for _, head := range form.File["files"] {
 		if head.Size > s.maxFile {
 			return answer{}, &refusal{"api.file.upload_file.too_large_detailed.app_error", fmt.Sprintf("Unable to upload file %s. %d bytes exceeds the maximum allowed %d bytes.", head.Filename, head.Size, s.maxFile), "", http.StatusRequestEntityTooLarge}
 		}
+
 		f, err := head.Open()
 		if err != nil {
 			return answer{}, invalid("files")
 		}
+
 		data, err := io.ReadAll(f)
 		if err != nil || f.Close() != nil {
 			return answer{}, invalid("files")
 		}
 		infos = append(infos, s.keep(r.user, c.ID, head.Filename, data))
 	}
+
 	return created(map[string]any{"file_infos": infos, "client_ids": append([]string{}, form.Value["client_ids"]...)})
 }
 
@@ -509,10 +539,12 @@ func (s *Server) react(r *request) (answer, *refusal) {
 		Post  string `json:"post_id"`
 		Emoji string `json:"emoji_name"`
 	}
+
 	p := &Post{}
 	if json.Unmarshal(r.body, &q) == nil {
 		p = s.post(q.Post)
 	}
+
 	switch {
 	case q.Emoji == "" || len(q.Emoji) > 64 || !validID(q.Post):
 		return answer{}, &refusal{"api.reaction.save_reaction.invalid.app_error", "Reaction is not valid.", "", http.StatusBadRequest}
@@ -523,9 +555,11 @@ func (s *Server) react(r *request) (answer, *refusal) {
 	case !slices.Contains(emojis(), q.Emoji):
 		return answer{}, &refusal{"app.emoji.get_by_name.no_result", "We couldn't find the emoji.", "", http.StatusNotFound}
 	}
+
 	if _, no := s.member(r, p.ChannelID); no != nil {
 		return answer{}, errRight()
 	}
+
 	if mark := r.user + " " + q.Emoji; !slices.Contains(s.reactions[p.ID], mark) {
 		s.reactions[p.ID] = append(s.reactions[p.ID], mark)
 	}
@@ -551,6 +585,7 @@ func public(p Post) Post {
 	if len(list) == 0 {
 		return p
 	}
+
 	var out []any
 	for _, raw := range list {
 		a, _ := raw.(map[string]any)
@@ -563,9 +598,11 @@ func public(p Post) Post {
 			delete(act, "integration")
 			shown = append(shown, act)
 		}
+
 		a["actions"] = shown
 		out = append(out, a)
 	}
+
 	p.Props = maps.Clone(p.Props)
 	p.Props["attachments"] = out
 	return p
@@ -577,6 +614,7 @@ func (s *Server) act(r *request) (answer, *refusal) {
 	if no != nil {
 		return answer{}, no
 	}
+
 	list, _ := p.Props["attachments"].([]any)
 	for _, raw := range list {
 		a, _ := raw.(map[string]any)
@@ -587,6 +625,7 @@ func (s *Server) act(r *request) (answer, *refusal) {
 			}
 		}
 	}
+
 	return answer{}, &refusal{"api.post.do_action.action_id.app_error", "Invalid action id.", "", http.StatusNotFound}
 }
 
@@ -597,6 +636,7 @@ func (s *Server) press(r *request, p *Post, action map[string]any) (answer, *ref
 	if u := s.users[r.user]; u != nil {
 		name = u.Username
 	}
+
 	body := encode(map[string]any{
 		"user_id": r.user, "user_name": name, "channel_id": p.ChannelID, "team_id": "", "post_id": p.ID,
 		"trigger_id": "t", "type": "button", "data_source": "", "context": integration["context"],
@@ -608,12 +648,14 @@ func (s *Server) press(r *request, p *Post, action map[string]any) (answer, *ref
 	if err != nil {
 		return answer{}, failed
 	}
+
 	req.Header.Set("Content-Type", "application/json")
 	client := &http.Client{Timeout: 30 * time.Second}
 	res, err := client.Do(req)
 	if err != nil {
 		return answer{}, failed
 	}
+
 	defer res.Body.Close() //nolint:errcheck // read only
 	var said struct {
 		Update *Post `json:"update"`
@@ -621,6 +663,7 @@ func (s *Server) press(r *request, p *Post, action map[string]any) (answer, *ref
 	if res.StatusCode != http.StatusOK || json.NewDecoder(res.Body).Decode(&said) != nil {
 		return answer{}, failed
 	}
+
 	if said.Update != nil {
 		s.mu.Lock()
 		p.Props = said.Update.Props

@@ -178,6 +178,7 @@ func New() *Server {
 		live:      map[*link]bool{},
 		changed:   make(chan struct{}),
 	}
+
 	s.users[BotID()] = &User{ID: BotID(), Username: BotName, IsBot: true}
 	s.users[AnnID()] = &User{ID: AnnID(), Username: "ann", Email: "ann@example.com", FirstName: "Ann"}
 	s.channels[TownID()] = &Channel{
@@ -346,6 +347,7 @@ func (s *Server) add(p Post) *Post {
 	if p.CreateAt == 0 {
 		p.CreateAt = s.now()
 	}
+
 	p.UpdateAt = p.CreateAt
 	if p.Props == nil {
 		p.Props = map[string]any{}
@@ -353,6 +355,7 @@ func (s *Server) add(p Post) *Post {
 	if p.FileIDs == nil {
 		p.FileIDs = []string{}
 	}
+
 	var infos []*File
 	p.FileIDs = slices.DeleteFunc(slices.Clone(p.FileIDs), func(id string) bool {
 		f := s.files[id]
@@ -379,6 +382,7 @@ func (s *Server) add(p Post) *Post {
 		root.ReplyCount++
 		root.UpdateAt = p.CreateAt
 	}
+
 	s.posts = append(s.posts, &p)
 	return &p
 }
@@ -433,6 +437,7 @@ func (s *Server) post(id string) *Post {
 func (s *Server) Posts(channel string) []Post {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	var out []Post
 	for _, p := range s.posts {
 		if p.UserID == BotID() && p.DeleteAt == 0 && (channel == "" || p.ChannelID == channel) {
@@ -441,6 +446,7 @@ func (s *Server) Posts(channel string) []Post {
 			out = append(out, c)
 		}
 	}
+
 	return out
 }
 

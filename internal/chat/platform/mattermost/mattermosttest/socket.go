@@ -38,6 +38,7 @@ func (s *Server) publish(event string, p Post) {
 	if c == nil {
 		return
 	}
+
 	data := map[string]any{"post": encode(public(p))} // all that the server says of an edited or a deleted post
 	if event == "posted" {
 		data["channel_type"], data["channel_name"], data["channel_display_name"] = c.Type, c.Name, c.DisplayName
@@ -46,6 +47,7 @@ func (s *Server) publish(event string, p Post) {
 			data["sender_name"] = "@" + u.Username
 		}
 	}
+
 	for _, user := range c.members {
 		s.event(user, event, data, map[string]any{"omit_users": nil, "user_id": "", "channel_id": c.ID, "team_id": ""})
 	}
@@ -161,6 +163,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	l := &link{ws: c, wake: make(chan struct{}, 1), end: end}
@@ -170,6 +173,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	if token, found := bearer(r.Header.Get("Authorization")); found && s.tokens[token] != "" {
 		s.admit(l, s.tokens[token], r.URL.Query())
 	}
+
 	s.news()
 	s.mu.Unlock()
 	defer func() {
@@ -177,6 +181,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 		defer s.mu.Unlock()
 		s.leave(l)
 	}()
+
 	go func() {
 		defer end()
 		s.write(ctx, l)
@@ -208,6 +213,7 @@ func (s *Server) admit(l *link, user string, q url.Values) {
 		l.tell()
 		return
 	}
+
 	l.conn = &conn{id: s.newID("conn"), user: user, link: l}
 	s.conns[l.conn.id] = l.conn
 	l.conn.add("hello", map[string]any{"connection_id": l.conn.id, "server_version": "11.0.0", "server_hostname": "fake"}, map[string]any{"user_id": user})
@@ -222,13 +228,16 @@ func (s *Server) write(ctx context.Context, l *link) {
 			out = append(out, l.conn.frames[l.next:]...)
 			l.next = len(l.conn.frames)
 		}
+
 		out = append(out, l.raw...)
 		l.raw = nil
 		s.mu.Unlock()
+
 		for _, f := range out {
 			if f == "" { // lost
 				continue
 			}
+
 			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 			err := l.ws.Write(ctx, ws.MessageText, []byte(f))
 			cancel()
@@ -236,6 +245,7 @@ func (s *Server) write(ctx context.Context, l *link) {
 				return
 			}
 		}
+
 		select {
 		case <-ctx.Done():
 			return
@@ -251,18 +261,22 @@ func (s *Server) action(l *link, data []byte) {
 		Seq    int64          `json:"seq"`
 		Data   map[string]any `json:"data"`
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	defer s.news()
 	fail := func(no *refusal) {
 		l.raw = append(l.raw, encode(map[string]any{"status": "FAIL", "error": no, "seq_reply": q.Seq}))
 		l.tell()
 	}
 	word := func(key string) string { v, _ := q.Data[key].(string); return v }
+
 	if json.Unmarshal(data, &q) != nil || q.Seq <= 0 || q.Action == "" {
 		fail(&refusal{"api.websocket_handler.invalid_param.app_error", "Invalid request.", "", http.StatusBadRequest})
 		return
 	}
+
 	reply := map[string]any{}
 	switch {
 	case q.Action == "authentication_challenge" && s.tokens[word("token")] == "":
@@ -283,6 +297,7 @@ func (s *Server) action(l *link, data []byte) {
 		fail(&refusal{"api.web_socket_router.bad_action.app_error", "Unknown WebSocket action.", "", http.StatusBadRequest})
 		return
 	}
+
 	l.raw = append(l.raw, encode(map[string]any{"status": "OK", "data": reply, "seq_reply": q.Seq}))
 	l.tell()
 }

@@ -11,6 +11,7 @@ import (
 func (s *Server) listSessions(*http.Request, map[string]any) (any, *Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	list := []any{}
 	for _, id := range s.order {
 		people := []any{map[string]any{"userId": s.self}}
@@ -19,6 +20,7 @@ func (s *Server) listSessions(*http.Request, map[string]any) (any, *Failure) {
 		}
 		list = append(list, map[string]any{"sessionId": id, "converseId": "c_" + id, "participants": people})
 	}
+
 	return map[string]any{"sessions": list}, nil
 }
 
@@ -40,6 +42,7 @@ func (s *Server) watch(r *http.Request, body map[string]any) (any, *Failure) {
 	if !ok || !ok2 || !ok3 || limit < 1 {
 		return nil, refuse(http.StatusBadRequest, "cursor, limit and timeoutMs must be numbers")
 	}
+
 	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(ms)*time.Millisecond)
 	defer cancel()
 	for {
@@ -49,6 +52,7 @@ func (s *Server) watch(r *http.Request, body map[string]any) (any, *Failure) {
 		if t != nil {
 			got = limited(t, cursor, limit)
 		}
+
 		s.mu.Unlock()
 		if t == nil {
 			return nil, refuse(http.StatusNotFound, "there is no session %s", id)
@@ -56,6 +60,7 @@ func (s *Server) watch(r *http.Request, body map[string]any) (any, *Failure) {
 		if events, _ := got["events"].([]any); len(events) > 0 || closed {
 			return got, nil
 		}
+
 		select {
 		case <-ctx.Done():
 			return got, nil
@@ -92,16 +97,19 @@ func (s *Server) keep(m Sent, body map[string]any) *Failure {
 	m.Text = content
 	m.ReplyTo, _ = body["replyTo"].(string)
 	m.Group, _ = body["groupId"].(string)
+
 	switch n := utf8.RuneCountInString(content); {
 	case n == 0:
 		return refuse(http.StatusBadRequest, "content is empty")
 	case n > contentMost:
 		return refuse(http.StatusBadRequest, "content is too long")
 	}
+
 	s.mu.Lock()
 	s.sent = append(s.sent, m)
 	self := s.self
 	s.mu.Unlock()
+
 	if echo := (Message{From: self, Text: content}); m.Panel {
 		s.Post(m.Chat, echo)
 	} else {
@@ -126,12 +134,15 @@ func (s *Server) panelMessages(_ *http.Request, body map[string]any) (any, *Fail
 	if !ok || limit < 1 || limit > 100 {
 		return nil, refuse(http.StatusBadRequest, "limit must be 1 to 100")
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	p := s.panels[id]
 	if p == nil {
 		return nil, refuse(http.StatusNotFound, "there is no panel %s", id)
 	}
+
 	list := slices.Clone(p.messages[max(0, len(p.messages)-limit):])
 	slices.Reverse(list)
 	return map[string]any{"groupId": p.group, "panelId": id, "messages": list}, nil

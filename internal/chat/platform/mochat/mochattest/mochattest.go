@@ -115,10 +115,12 @@ func New() *Server {
 		fails:    map[string][]Failure{},
 		changed:  make(chan struct{}),
 	}
+
 	s.AddSession(SessionOf(Ann), Ann)
 	s.AddPanel(Panel, Group, "general", 0)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/socket.io/", s.serveSocket)
+
 	for path, handle := range map[string]func(*http.Request, map[string]any) (any, *Failure){
 		"/api/claw/sessions/list":          s.listSessions,
 		"/api/claw/sessions/watch":         s.watch,
@@ -131,6 +133,7 @@ func New() *Server {
 	} {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, path, handle) })
 	}
+
 	s.web = httptest.NewServer(mux)
 	return s
 }
@@ -204,14 +207,17 @@ func (s *Server) message(m *Message) map[string]any {
 	if m.At.IsZero() {
 		m.At = time.Now().Add(s.skew)
 	}
+
 	var content any = m.Text
 	if m.Content != nil {
 		content = m.Content
 	}
+
 	name := m.Name
 	if name == "" {
 		name = "name of " + m.From
 	}
+
 	meta := m.Meta
 	if meta == nil {
 		meta = map[string]any{}
@@ -233,6 +239,7 @@ func (s *Server) Say(id string, m Message) string {
 		payload["converseId"] = "c_" + id
 		e := map[string]any{"seq": len(t.events) + 1, "sessionId": id, "type": "message.add", "timestamp": iso(m.At), "payload": payload}
 		t.events = append(t.events, e)
+
 		for l := range s.live {
 			if l.sessions[id] {
 				l.emit("claw.session.events", batch(t, len(t.events)-1))
@@ -272,6 +279,7 @@ func (s *Server) Post(id string, m Message) string {
 				note[k] = v
 			}
 		}
+
 		for l := range s.live {
 			if l.panels[id] {
 				l.emit("claw.panel.events", map[string]any{"sessionId": id, "events": []any{
@@ -362,6 +370,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, path string, han
 	s.mu.Lock()
 	s.calls = append(s.calls, Call{path, body})
 	w.Header().Set("Date", time.Now().Add(s.skew).UTC().Format(http.TimeFormat))
+
 	switch list := s.fails[path]; {
 	case len(list) > 0:
 		bad, s.fails[path] = &list[0], list[1:]
@@ -370,23 +379,28 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, path string, han
 	case path != "/api/claw/agents/selfRegister" && r.Header.Get("X-Claw-Token") != s.token:
 		bad = &Failure{Status: http.StatusUnauthorized, Message: "invalid claw token"}
 	}
+
 	s.mu.Unlock()
 	var data any
 	if bad == nil {
 		data, bad = handle(r, body)
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	if bad == nil {
 		_ = json.NewEncoder(w).Encode(map[string]any{"code": 200, "data": data})
 		return
 	}
+
 	if bad.After > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(bad.After/time.Second)))
 	}
+
 	code := bad.Code
 	if code == 0 {
 		code = bad.Status
 	}
+
 	w.WriteHeader(bad.Status)
 	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "message": bad.Message})
 }

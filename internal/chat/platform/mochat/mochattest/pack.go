@@ -15,6 +15,7 @@ func pack(dst []byte, v any) []byte {
 			return append(dst, 0xc3)
 		}
 		return append(dst, 0xc2)
+
 	case int:
 		return packNumber(dst, float64(v))
 	case int64:
@@ -29,6 +30,7 @@ func pack(dst []byte, v any) []byte {
 			dst = pack(dst, e)
 		}
 		return dst
+
 	case map[string]any:
 		dst = packLength(dst, len(v), 0x80, 16, 0xdd)
 		for k, e := range v {
@@ -68,6 +70,7 @@ func unpack(data []byte) (v any, rest []byte, err error) {
 	if len(data) == 0 {
 		return nil, nil, errPack
 	}
+
 	head, data := data[0], data[1:]
 	switch {
 	case head < 0x80:
@@ -85,15 +88,18 @@ func unpack(data []byte) (v any, rest []byte, err error) {
 	case head == 0xc2 || head == 0xc3:
 		return head == 0xc3, data, nil
 	}
+
 	sizes := map[byte]int{0xcb: 8, 0xcc: 1, 0xcd: 2, 0xce: 4, 0xcf: 8, 0xd0: 1, 0xd1: 2, 0xd2: 4, 0xd3: 8, 0xd9: 1, 0xda: 2, 0xdb: 4, 0xdc: 2, 0xdd: 4, 0xde: 2, 0xdf: 4}
 	size := sizes[head]
 	if size == 0 || len(data) < size {
 		return nil, nil, errPack
 	}
+
 	var n uint64
 	for _, b := range data[:size] {
 		n = n<<8 | uint64(b)
 	}
+
 	data = data[size:]
 	switch {
 	case head == 0xcb:
@@ -110,6 +116,7 @@ func unpack(data []byte) (v any, rest []byte, err error) {
 	case head < 0xde:
 		return unpackList(data, int(n))
 	}
+
 	return unpackMap(data, int(n))
 }
 
@@ -144,5 +151,6 @@ func unpackMap(data []byte, n int) (any, []byte, error) {
 			return nil, nil, err
 		}
 	}
+
 	return m, data, nil
 }

@@ -43,13 +43,16 @@ func (l *link) send(kind int, id any, data any) {
 		if id != nil {
 			text += fmt.Sprint(id)
 		}
+
 		body, err := json.Marshal(data)
 		if err != nil {
 			panic(err) // values of this package
 		}
+
 		l.out = append(l.out, raw{false, append([]byte(text), body...)})
 		return
 	}
+
 	p := map[string]any{"type": kind, "nsp": "/", "data": data}
 	if id != nil {
 		p["id"] = id
@@ -66,10 +69,12 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"code":5,"message":"Unsupported protocol version"}`, http.StatusBadRequest)
 		return
 	}
+
 	c, err := ws.Accept(w, r, nil)
 	if err != nil {
 		return
 	}
+
 	c.SetReadLimit(1_000_000)
 	defer c.CloseNow() //nolint:errcheck // over anyway
 	ctx, cancel := context.WithCancel(r.Context())
@@ -82,6 +87,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	})
 	done := make(chan struct{})
 	go func() { defer close(done); defer cancel(); s.write(ctx, l, interval) }()
+
 	for {
 		kind, data, err := c.Read(ctx)
 		if err == nil {
@@ -91,6 +97,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
+
 	cancel()
 	_ = c.CloseNow()
 	<-done
@@ -106,10 +113,12 @@ func (s *Server) write(ctx context.Context, l *link, interval time.Duration) {
 		frames, cut, changed := l.out, l.cut, s.changed
 		l.out = nil
 		s.mu.Unlock()
+
 		if cut {
 			_ = l.conn.CloseNow()
 			return
 		}
+
 		for _, f := range frames {
 			kind := ws.MessageText
 			if f.binary {
@@ -119,6 +128,7 @@ func (s *Server) write(ctx context.Context, l *link, interval time.Duration) {
 				return
 			}
 		}
+
 		select {
 		case <-ctx.Done():
 			return
@@ -142,10 +152,12 @@ func (s *Server) read(l *link, binary bool, data []byte) error {
 	if binary == l.plain {
 		return errProtocol
 	}
+
 	kind, id, body, err := decode(binary, data)
 	if err != nil {
 		return err
 	}
+
 	s.change(func() {
 		switch {
 		case kind == 0:
@@ -156,6 +168,7 @@ func (s *Server) read(l *link, binary bool, data []byte) error {
 			}
 			l.in = true
 			l.send(0, nil, map[string]any{"sid": "s1"})
+
 		case kind == 1 || !l.in:
 			l.cut = true
 		case kind == 2:
@@ -176,9 +189,11 @@ func decode(binary bool, data []byte) (kind int, id, body any, err error) {
 		}
 		return n, p["id"], p["data"], nil
 	}
+
 	if len(data) < 2 || data[0] != '4' || data[1] < '0' || data[1] > '4' {
 		return 0, nil, nil, errProtocol
 	}
+
 	rest := data[2:]
 	end := len(rest) - len(bytes.TrimLeft(rest, "0123456789"))
 	if end > 0 {
@@ -188,6 +203,7 @@ func decode(binary bool, data []byte) (kind int, id, body any, err error) {
 		}
 		id = n
 	}
+
 	if len(rest) > end {
 		err = json.Unmarshal(rest[end:], &body)
 	}
@@ -201,6 +217,7 @@ func (s *Server) called(l *link, id, body any) {
 		l.cut = true
 		return
 	}
+
 	name, _ := list[0].(string)
 	args, _ := list[1].(map[string]any)
 	refused := map[string]any{"result": false, "message": "the request is not valid"}
@@ -215,12 +232,15 @@ func (s *Server) called(l *link, id, body any) {
 			l.send(3, id, []any{refused})
 			return
 		}
+
 		for _, v := range ids {
 			if panel, _ := v.(string); s.panels[panel] != nil {
 				l.panels[panel] = true
 			}
 		}
+
 		l.send(3, id, []any{map[string]any{"result": true, "data": map[string]any{"panelIds": ids}}})
+
 	default:
 		l.send(3, id, []any{map[string]any{"result": false, "message": "there is no event " + name}})
 	}
@@ -233,6 +253,7 @@ func (s *Server) subscribeSessions(l *link, args, refused map[string]any) map[st
 	if !ok || !ok2 || !ok3 || limit < 1 {
 		return refused
 	}
+
 	data := []any{}
 	for _, v := range ids {
 		name, _ := v.(string)
@@ -240,14 +261,17 @@ func (s *Server) subscribeSessions(l *link, args, refused map[string]any) map[st
 		if t == nil {
 			return map[string]any{"result": false, "message": "there is no session " + name}
 		}
+
 		cursor := 0
 		if c, has := cursors[name]; has {
 			if cursor, ok = whole(c); !ok {
 				return refused
 			}
 		}
+
 		l.sessions[name] = true
 		data = append(data, limited(t, cursor, limit))
 	}
+
 	return map[string]any{"result": true, "data": map[string]any{"sessions": data}}
 }

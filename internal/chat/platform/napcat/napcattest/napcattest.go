@@ -109,6 +109,7 @@ func New() *Server {
 		files:    map[string][]byte{},
 		next:     700000,
 	}
+
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", s.socket)
 	mux.HandleFunc("GET /files/{id}", s.file)
@@ -227,6 +228,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	data, ok := s.files[r.PathValue("id")]
 	s.mu.Unlock()
+
 	switch {
 	case !ok || r.URL.Query().Get("rkey") != "secret":
 		http.NotFound(w, r)
@@ -241,6 +243,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 func (s *Server) Say(m Message) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if m.ID == 0 {
 		s.next++
 		m.ID = s.next
@@ -248,6 +251,7 @@ func (s *Server) Say(m Message) int64 {
 	if m.At.IsZero() {
 		m.At = time.Now()
 	}
+
 	s.members[m.From] = true
 	s.messages[m.ID] = &m
 	e := s.describe(&m)
@@ -288,10 +292,12 @@ func (s *Server) describe(m *Message) map[string]any {
 	if m.CQ != "" {
 		content = m.CQ
 	}
+
 	name := m.Name
 	if name == "" {
 		name = fmt.Sprintf("user%d", m.From)
 	}
+
 	out := map[string]any{
 		"message_id": s.num(m.ID), "user_id": s.num(m.From), "message": content, "raw_message": m.CQ, "font": 14, "message_format": "array",
 		"time": m.At.Unix(), "message_type": "private", "sub_type": "friend", "sender": map[string]any{"user_id": s.num(m.From), "nickname": name},
@@ -300,6 +306,7 @@ func (s *Server) describe(m *Message) map[string]any {
 		out["message_type"], out["sub_type"], out["group_id"] = "group", "normal", s.num(m.Group)
 		out["sender"] = map[string]any{"user_id": s.num(m.From), "nickname": name, "card": "card of " + name, "role": "member"}
 	}
+
 	maps.Copy(out, m.More)
 	return out
 }
@@ -317,20 +324,24 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	reject := s.reject
 	s.mu.Unlock()
+
 	if !good && reject {
 		http.Error(w, "forbidden", http.StatusForbidden)
 		return
 	}
+
 	c, err := ws.Accept(w, r, &ws.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
 		return
 	}
+
 	c.SetReadLimit(64 << 20)
 	if !good { // NapCat accepts every connection, and refuses then
 		_ = c.Write(r.Context(), ws.MessageText, []byte(`{"status":"failed","retcode":1403,"data":null,"message":"token验证失败","wording":"token验证失败","echo":null}`))
 		_ = c.Close(ws.StatusNormalClosure, "")
 		return
 	}
+
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	l := &link{ws: c, end: end, out: make(chan string, 4096)}
@@ -340,6 +351,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	for _, f := range s.waiting {
 		l.send(f)
 	}
+
 	s.waiting = nil
 	s.live[l] = true
 	s.mu.Unlock()
@@ -349,6 +361,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 		delete(s.live, l)
 		_ = c.CloseNow()
 	}()
+
 	go func() {
 		defer end()
 		for {
@@ -378,16 +391,20 @@ func (s *Server) action(l *link, data []byte) {
 		Params map[string]any `json:"params"`
 		Echo   any            `json:"echo"`
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if json.Unmarshal(data, &q) != nil {
 		l.send(`{"status":"failed","retcode":1400,"data":null,"message":"json解析失败","wording":"json解析失败","echo":null}`)
 		return
 	}
+
 	s.calls = append(s.calls, Call{q.Action, q.Params})
 	if s.silent && q.Action != "get_login_info" {
 		return
 	}
+
 	answer := map[string]any{"status": "ok", "retcode": 0, "data": nil, "message": "", "wording": "", "echo": q.Echo}
 	result, code, text := s.execute(q.Action, q.Params)
 	if code != 0 {
@@ -395,6 +412,7 @@ func (s *Server) action(l *link, data []byte) {
 	} else {
 		answer["data"] = result
 	}
+
 	l.send(encode(answer))
 }
 
@@ -406,6 +424,7 @@ func (s *Server) execute(action string, p map[string]any) (result any, code int,
 			return nil, f.code, f.text
 		}
 	}
+
 	switch action {
 	case "get_login_info":
 		return map[string]any{"user_id": s.num(s.self), "nickname": "nano"}, 0, ""
@@ -419,6 +438,7 @@ func (s *Server) execute(action string, p map[string]any) (result any, code int,
 			return nil, 1200, "消息不存在"
 		}
 		return s.describe(m), 0, ""
+
 	case "get_forward_msg":
 		list := []any{}
 		for _, m := range s.forwards[fmt.Sprint(p["id"])] {
@@ -428,12 +448,14 @@ func (s *Server) execute(action string, p map[string]any) (result any, code int,
 			return nil, 1200, "找不到相关的聊天记录"
 		}
 		return map[string]any{"messages": list}, 0, ""
+
 	case "get_record", "get_file":
 		data, ok := s.files[fmt.Sprint(p["file"])]
 		if !ok {
 			return nil, 1200, "file not found"
 		}
 		return map[string]any{"file": "/root/secret/path", "file_name": "x", "base64": base64.StdEncoding.EncodeToString(data)}, 0, ""
+
 	case "get_group_member_info":
 		return map[string]any{"user_id": p["user_id"], "nickname": fmt.Sprintf("user%d", whole(p["user_id"])), "card": ""}, 0, ""
 	case "set_msg_emoji_like":
@@ -441,9 +463,11 @@ func (s *Server) execute(action string, p map[string]any) (result any, code int,
 			return nil, 1200, "消息不存在"
 		}
 		return map[string]any{}, 0, ""
+
 	case "set_input_status":
 		return map[string]any{}, 0, ""
 	}
+
 	return nil, 1404, "不支持的Api " + action
 }
 
@@ -469,20 +493,24 @@ func (s *Server) sendMessage(p map[string]any) (any, int, string) {
 	if kind == "group" {
 		user = 0
 	}
+
 	if group == 0 && user == 0 {
 		return nil, 1400, "user_id or group_id is missing"
 	}
 	if !s.members[group] && !s.members[user] {
 		return nil, 1200, "无法获取用户信息"
 	}
+
 	var list []Segment
 	data, err := json.Marshal(p["message"])
 	if err == nil {
 		err = json.Unmarshal(data, &list)
 	}
+
 	if err != nil || len(list) == 0 {
 		return nil, 1400, "message must be a list of segments"
 	}
+
 	s.next++
 	m := &Message{ID: s.next, From: s.self, Group: group, To: user, Segments: list, At: time.Now()}
 	for _, seg := range list {
@@ -499,10 +527,12 @@ func (s *Server) sendMessage(p map[string]any) (any, int, string) {
 			}
 			name, _ := seg.Data["name"].(string)
 			m.Files = append(m.Files, name)
+
 		default:
 			return nil, 1400, "unknown segment " + seg.Type
 		}
 	}
+
 	s.messages[m.ID] = m
 	s.ours = append(s.ours, m)
 	return map[string]any{"message_id": s.num(m.ID)}, 0, ""

@@ -37,6 +37,7 @@ func (s *Server) routes() http.Handler {
 			"session_start_limit": Object{"total": 1000, "remaining": s.remaining, "reset_after": 14400000, "max_concurrency": 1},
 		}, nil
 	})
+
 	for prefix, k := range map[string]Kind{"/v2/users/": Direct, "/v2/groups/": Group, "/channels/": Guild, "/dms/": GuildDirect} {
 		api("POST "+prefix+"{chat}/messages", func(r *http.Request, body Object) (any, *refusal) {
 			return s.post(k, r.PathValue("chat"), body)
@@ -47,6 +48,7 @@ func (s *Server) routes() http.Handler {
 			})
 		}
 	}
+
 	api("PUT /interactions/{id}", func(r *http.Request, body Object) (any, *refusal) {
 		id := r.PathValue("id")
 		if _, ok := s.taps[id]; !ok || body["code"] == nil {
@@ -67,6 +69,7 @@ func (s *Server) giveToken(w http.ResponseWriter, r *http.Request) {
 	data, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	w.Header().Set("Content-Type", "application/json")
 	f := s.failure(r)
 	switch {
@@ -116,6 +119,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "" {
 		s.broken = append(s.broken, "the token was sent to the place of files")
 	}
+
 	s.mu.Unlock()
 	if slow != nil {
 		select {
@@ -124,6 +128,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+
 	if !ok {
 		http.NotFound(w, r)
 		return
@@ -136,6 +141,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, do func(r *http.Req
 	body, bad := read(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	defer s.news()
 	answer, no := any(nil), bad
 	var f *Failure
@@ -159,6 +165,7 @@ func (s *Server) api(w http.ResponseWriter, r *http.Request, do func(r *http.Req
 	if no != nil {
 		c.Status, c.Code = no.status, no.code
 	}
+
 	s.calls = append(s.calls, c)
 	switch {
 	case no == nil:
@@ -185,22 +192,27 @@ func read(r *http.Request) (Object, *refusal) {
 	if r.Method == http.MethodGet {
 		return nil, nil
 	}
+
 	body := Object{}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
 		if r.ParseMultipartForm(32<<20) != nil { //nolint:gosec // of a test
 			return nil, refuse(400, 10001, "bad form")
 		}
+
 		for k, v := range r.MultipartForm.Value {
 			body[k] = v[0]
 		}
+
 		file, _, err := r.FormFile("file_image")
 		if err != nil {
 			return nil, refuse(400, 50006, "no picture")
 		}
+
 		data, _ := io.ReadAll(file)
 		body["file_image"] = string(data)
 		return body, nil
 	}
+
 	if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") || json.NewDecoder(r.Body).Decode(&body) != nil {
 		return nil, refuse(400, 40011000, "the body is not JSON")
 	}
@@ -215,6 +227,7 @@ func (s *Server) post(k Kind, chat string, body Object) (any, *refusal) {
 	if m.Seq = int(seq); m.Seq == 0 {
 		m.Seq = 1
 	}
+
 	what, _ := body["msg_type"].(float64)
 	if no := s.check(&m, int(what)); no != nil {
 		return nil, no
@@ -222,6 +235,7 @@ func (s *Server) post(k Kind, chat string, body Object) (any, *refusal) {
 	if no := s.answer(&m, int(what) == 6); no != nil {
 		return nil, no
 	}
+
 	m.ID = "ROBOT1.0_" + s.number()
 	if what != 6 {
 		s.own = append(s.own, m)
@@ -239,6 +253,7 @@ func (s *Server) check(m *Message, what int) *refusal {
 	if m.Body["keyboard"] != nil && (what != 2 || !s.markdown) {
 		return refuse(400, 304036, "no permission for keyboards")
 	}
+
 	switch {
 	case guild, what == 0:
 		if strings.TrimSpace(m.Text()) == "" {
@@ -253,6 +268,7 @@ func (s *Server) check(m *Message, what int) *refusal {
 			return refuse(400, 40034010, "input_notify")
 		}
 		return nil
+
 	case what == 7:
 		media, _ := m.Body["media"].(Object)
 		info, _ := media["file_info"].(string)
@@ -262,12 +278,15 @@ func (s *Server) check(m *Message, what int) *refusal {
 		}
 		m.File, m.Data = up.name, up.data
 		return nil
+
 	default:
 		return refuse(400, 40034011, "msg_type")
 	}
+
 	if utf8.RuneCountInString(m.Text()) > s.longest {
 		return refuse(400, 40054007, "the message is too long")
 	}
+
 	if !s.addresses && (strings.Contains(m.Text(), "http://") || strings.Contains(m.Text(), "https://")) && !strings.Contains(m.Text(), "。") {
 		if guild {
 			return refuse(403, 304003, "url not allowed")
@@ -285,11 +304,13 @@ func (s *Server) answer(m *Message, typing bool) *refusal {
 		}
 		return nil
 	}
+
 	to := s.persons[m.ReplyTo]
 	window := 5 * time.Minute
 	if m.Kind == Direct {
 		window = time.Hour
 	}
+
 	switch {
 	case to == nil || to.kind != m.Kind || to.chat != m.Chat:
 		return refuse(400, 40034024, "msg_id is invalid")
@@ -306,6 +327,7 @@ func (s *Server) answer(m *Message, typing bool) *refusal {
 	default:
 		to.replies++
 	}
+
 	to.seqs[m.Seq] = true
 	return nil
 }
@@ -327,10 +349,12 @@ func (s *Server) upload(k Kind, chat string, body Object) (any, *refusal) {
 	case what == 4 && name == "" && address == "":
 		return nil, refuse(400, 304081, "file_name")
 	}
+
 	id := "info-" + s.number()
 	if name == "" {
 		name = "type" + strconv.Itoa(int(what))
 	}
+
 	s.uploads[id] = stored{kind: k, chat: chat, name: name, data: data}
 	return Object{"file_uuid": "uuid-" + id, "file_info": id, "ttl": 3600}, nil
 }

@@ -46,6 +46,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+
 	c.SetReadLimit(1 << 20)
 	defer c.CloseNow() //nolint:errcheck // over anyway
 	cn := &conn{ws: c, next: 1}
@@ -74,6 +75,7 @@ func (s *Server) read(ctx context.Context, cn *conn) {
 		if err != nil {
 			return
 		}
+
 		var f struct {
 			Op *int            `json:"op"`
 			D  json.RawMessage `json:"d"`
@@ -116,6 +118,7 @@ func (s *Server) identify(cn *conn, d json.RawMessage) ws.StatusCode {
 	case f.Intents&^s.intents != 0:
 		return 4014
 	}
+
 	s.identifies++
 	se := &session{id: "session-" + s.app + "-" + strconv.Itoa(s.identifies), intents: f.Intents, conn: cn}
 	s.sessions[se.id], cn.session = se, se
@@ -138,6 +141,7 @@ func (s *Server) resume(cn *conn, d json.RawMessage) ws.StatusCode {
 	if s.token == "" || f.Token != "QQBot "+s.token {
 		return 4004
 	}
+
 	se := s.sessions[f.Session]
 	if se == nil {
 		cn.extra = append(cn.extra, Object{"op": opInvalid, "d": false})
@@ -146,6 +150,7 @@ func (s *Server) resume(cn *conn, d json.RawMessage) ws.StatusCode {
 	if f.Seq < 0 || f.Seq > len(se.events) {
 		return 4007
 	}
+
 	s.resumes++
 	cn.session, se.conn, cn.next = se, cn, f.Seq+1
 	se.add("RESUMED", "")
@@ -195,12 +200,14 @@ func (s *Server) write(ctx context.Context, cn *conn) {
 				cn.next = len(cn.session.events) + 1
 			}
 		}
+
 		s.mu.Unlock()
 		for _, f := range frames {
 			if cn.ws.Write(ctx, ws.MessageText, encode(f)) != nil {
 				return
 			}
 		}
+
 		if bye != 0 {
 			_ = cn.ws.Close(bye, "")
 			return
@@ -208,6 +215,7 @@ func (s *Server) write(ctx context.Context, cn *conn) {
 		if closed {
 			return
 		}
+
 		select {
 		case <-ctx.Done():
 			return

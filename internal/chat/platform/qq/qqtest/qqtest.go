@@ -223,6 +223,7 @@ func (s *Server) Fail(list ...Failure) {
 func (s *Server) Write(k Kind, sender, chat, text string, changes Object) (id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	m := Object{"id": "ROBOT1.0_" + s.number(), "content": text, "timestamp": s.now().Format(time.RFC3339), "attachments": []Object{}}
 	event := ""
 	switch k {
@@ -239,20 +240,24 @@ func (s *Server) Write(k Kind, sender, chat, text string, changes Object) (id st
 		m["author"] = Object{"id": sender, "username": "user " + sender, "bot": false, "avatar": ""}
 		m["guild_id"], m["channel_id"], m["member"], m["seq"], m["content"] = "500", chat, Object{"roles": []string{"1"}, "joined_at": ""}, 1, "<@!"+BotID+"> "+text
 		m["mentions"] = []Object{{"id": BotID, "username": BotName, "bot": true}}
+
 	case GuildDirect:
 		event = "DIRECT_MESSAGE_CREATE"
 		m["author"] = Object{"id": sender, "username": "user " + sender, "bot": false, "avatar": ""}
 		m["guild_id"], m["channel_id"], m["direct_message"], m["member"], m["seq"] = chat, "c"+chat, true, Object{"joined_at": ""}, 1
 	}
+
 	maps.Copy(m, changes)
 	if other, ok := m["event"].(string); ok {
 		event = other
 		delete(m, "event")
 	}
+
 	id, _ = m["id"].(string)
 	if s.persons[id] == nil {
 		s.persons[id] = &written{kind: k, chat: chat, at: s.now(), seqs: map[int]bool{}}
 	}
+
 	s.dispatch(event, m)
 	return id
 }
@@ -285,6 +290,7 @@ func (s *Server) Tap(k Kind, sender, chat, label string) (id string, ok bool) {
 			}
 		}
 	}
+
 	return "", false
 }
 
@@ -306,6 +312,7 @@ func (s *Server) press(k Kind, sender, chat, data string) string {
 	} else {
 		d["chat_type"], d["scene"], d["user_openid"] = 2, "c2c", sender
 	}
+
 	s.taps[id] = false
 	s.dispatch("INTERACTION_CREATE", d)
 	return id
@@ -329,6 +336,7 @@ func Buttons(m Message) (out []Object) {
 			out = append(out, Object{"label": shown["label"], "type": action["type"], "data": action["data"]})
 		}
 	}
+
 	return out
 }
 

@@ -246,6 +246,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if gone {
 		panic(http.ErrAbortHandler)
 	}
+
 	switch r.Method + " " + r.URL.Path {
 	case "GET /api/v1/check":
 		w.WriteHeader(http.StatusOK)
@@ -277,6 +278,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown account", http.StatusBadRequest)
 		return
 	}
+
 	s.Drop()
 	s.mu.Lock()
 	mine := make(chan struct{})
@@ -295,6 +297,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		if s.client == mine && len(s.queue) > 0 {
 			next, s.queue = s.queue[0], s.queue[1:]
 		}
+
 		news := s.news
 		s.mu.Unlock()
 		if next != "" {
@@ -302,6 +305,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			_ = flush.Flush()
 			continue
 		}
+
 		select {
 		case <-news:
 		case <-alive.C:
@@ -337,11 +341,13 @@ func (s *Server) rpc(w http.ResponseWriter, r *http.Request) {
 		Method  string         `json:"method"`
 		Params  map[string]any `json:"params"`
 	}
+
 	var result any
 	err := refuse(-32700, "Parse error")
 	if json.NewDecoder(r.Body).Decode(&req) == nil {
 		err = nil
 	}
+
 	s.mu.Lock()
 	f := s.failing(req.Method)
 	switch {
@@ -354,13 +360,16 @@ func (s *Server) rpc(w http.ResponseWriter, r *http.Request) {
 	default:
 		result, err = s.do(req.Method, req.Params)
 	}
+
 	if f != nil && f.After && f.Code != 0 {
 		err = f.refusal()
 	}
+
 	c := Call{Method: req.Method, Params: req.Params}
 	if err != nil {
 		c.Code = err.Code
 	}
+
 	s.calls = append(s.calls, c)
 	s.mu.Unlock()
 
@@ -371,12 +380,14 @@ func (s *Server) rpc(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "<html>proxy</html>", f.Status)
 		return
 	}
+
 	answer := map[string]any{"jsonrpc": "2.0", "id": req.ID}
 	if err != nil {
 		answer["error"] = err
 	} else {
 		answer["result"] = result
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)
 }
@@ -409,13 +420,16 @@ func (s *Server) do(method string, p map[string]any) (any, *refusal) {
 	if s.link == "" && (method == "startLink" || method == "finishLink") {
 		return nil, refuse(-32601, "Method not implemented")
 	}
+
 	account, named := p["account"]
 	if !named && s.link == "" {
 		account = s.number // a daemon for one account needs no name of it
 	}
+
 	if account != s.number {
 		return nil, refuse(-32602, "Method requires valid account parameter")
 	}
+
 	switch method {
 	case "updateConfiguration":
 		return map[string]any{}, nil
@@ -429,6 +443,7 @@ func (s *Server) do(method string, p map[string]any) (any, *refusal) {
 			out = append(out, map[string]any{"id": g, "name": "Group " + g[:4], "isMember": true})
 		}
 		return out, nil
+
 	case "getAttachment":
 		id, _ := p["id"].(string)
 		data, ok := s.files[id]
@@ -436,6 +451,7 @@ func (s *Server) do(method string, p map[string]any) (any, *refusal) {
 			return nil, refuse(-1, "Could not find attachment with ID: %s", id)
 		}
 		return map[string]any{"data": base64.StdEncoding.EncodeToString(data)}, nil
+
 	case "trust":
 		who, _ := p["recipient"].(string)
 		delete(s.blocked, who)
@@ -448,9 +464,11 @@ func (s *Server) do(method string, p map[string]any) (any, *refusal) {
 			return nil, refuse(-1, "Missing target of the reaction")
 		}
 		return map[string]any{"timestamp": s.stamp(), "results": []any{}}, nil
+
 	case "send":
 		return s.send(p)
 	}
+
 	return nil, refuse(-32601, "Method not implemented")
 }
 
@@ -468,6 +486,7 @@ func (s *Server) linking(method string, p map[string]any) (any, *refusal) {
 	case s.codes <= s.late:
 		return nil, refuse(-1, "Link request timed out, please try again.")
 	}
+
 	return map[string]any{"number": s.link}, nil
 }
 
@@ -481,17 +500,21 @@ func (s *Server) recipient(p map[string]any) (string, *refusal) {
 		}
 		return g, nil
 	}
+
 	list, ok := p["recipient"].([]any)
 	if one, single := p["recipient"].(string); single {
 		list, ok = []any{one}, true
 	}
+
 	if !ok || len(list) != 1 {
 		return "", refuse(-1, "No recipients given")
 	}
+
 	id, _ := list[0].(string)
 	if !strings.HasPrefix(id, "+") && strings.Count(id, "-") != 4 {
 		return "", refuse(-1, "Invalid phone number: %s", id)
 	}
+
 	if s.blocked[id] {
 		return "", &refusal{Code: -4, Message: "Failed to send message: untrusted identity", Data: map[string]any{
 			"response": map[string]any{"results": []map[string]any{{"type": "IDENTITY_FAILURE"}}},
@@ -505,6 +528,7 @@ func (s *Server) send(p map[string]any) (any, *refusal) {
 	if err != nil {
 		return nil, err
 	}
+
 	m := Message{Chat: chat, At: s.stamp()}
 	m.Text, _ = p["message"].(string)
 	files, _ := p["attachments"].([]any)
@@ -514,6 +538,7 @@ func (s *Server) send(p map[string]any) (any, *refusal) {
 	if len(m.Text) > MaxText {
 		return nil, refuse(-1, "Message is too long")
 	}
+
 	styles, _ := p["textStyle"].([]any)
 	for _, v := range styles {
 		style, _ := v.(string)
@@ -522,6 +547,7 @@ func (s *Server) send(p map[string]any) (any, *refusal) {
 		}
 		m.Styles = append(m.Styles, style)
 	}
+
 	for _, v := range files {
 		name, _ := v.(string)
 		f, ok := readFile(name)
@@ -530,9 +556,11 @@ func (s *Server) send(p map[string]any) (any, *refusal) {
 		}
 		m.Files = append(m.Files, f)
 	}
+
 	if at, ok := p["quoteTimestamp"].(float64); ok {
 		m.Quote = fmt.Sprintf("%.0f/%v", at, p["quoteAuthor"])
 	}
+
 	s.messages = append(s.messages, m)
 	return map[string]any{"timestamp": m.At, "results": []map[string]any{{"recipientAddress": map[string]any{"number": chat}, "type": "SUCCESS"}}}, nil
 }

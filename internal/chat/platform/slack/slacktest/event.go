@@ -52,6 +52,7 @@ func (s *Server) openConnection(token string) (object, error) {
 	case token != AppToken:
 		return nil, refusal("invalid_auth")
 	}
+
 	s.serial++
 	ticket := fmt.Sprintf("ticket-%d", s.serial)
 	s.tickets[ticket] = true
@@ -72,14 +73,17 @@ func (s *Server) link(w http.ResponseWriter, r *http.Request) {
 	ok := s.tickets[ticket] && !s.deaf && !s.closed
 	delete(s.tickets, ticket)
 	s.mu.Unlock()
+
 	if !ok {
 		http.Error(w, "link_disabled", http.StatusForbidden)
 		return
 	}
+
 	socket, err := ws.Accept(w, r, nil)
 	if err != nil {
 		return
 	}
+
 	defer socket.CloseNow() //nolint:errcheck // also where it was not served
 	c := &conn{ws: socket, wake: make(chan struct{}, 1)}
 	c.out = append(c.out, object{
@@ -89,10 +93,12 @@ func (s *Server) link(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	s.mu.Lock()
+
 	if s.closed {
 		s.mu.Unlock()
 		return
 	}
+
 	s.conns[c] = true
 	s.work.Add(1)
 	s.news()
@@ -113,6 +119,7 @@ func (s *Server) link(w http.ResponseWriter, r *http.Request) {
 func (s *Server) leave(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	delete(s.conns, c)
 	for _, e := range s.envelopes {
 		if e.sentTo == c {
@@ -120,6 +127,7 @@ func (s *Server) leave(c *conn) {
 			e.Attempt++
 		}
 	}
+
 	s.news()
 }
 
@@ -133,6 +141,7 @@ func (s *Server) feed(ctx context.Context, c *conn) {
 				}
 				continue
 			}
+
 			data, err := json.Marshal(f)
 			if err != nil || c.ws.Write(ctx, ws.MessageText, data) != nil {
 				return
@@ -167,6 +176,7 @@ func pings(ctx context.Context, c *conn) {
 func (s *Server) take(c *conn) []any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	out := c.out
 	c.out = nil
 	for _, e := range s.envelopes {
@@ -185,6 +195,7 @@ func (s *Server) acks(ctx context.Context, c *conn) {
 		if err != nil {
 			return
 		}
+
 		var ack struct {
 			ID string `json:"envelope_id"`
 		}
@@ -192,6 +203,7 @@ func (s *Server) acks(ctx context.Context, c *conn) {
 			_ = c.ws.Close(ws.StatusPolicyViolation, "not an acknowledgement")
 			return
 		}
+
 		s.mu.Lock()
 		s.envelopes = slices.DeleteFunc(s.envelopes, func(e *envelope) bool { return e.ID == ack.ID })
 		s.acked = append(s.acked, ack.ID)
@@ -275,12 +287,14 @@ func (s *Server) Tap(user, channel, ts, actionID, value string) {
 	if m := s.message(channel, ts); m != nil {
 		message = s.shown(m)
 	}
+
 	payload := object{
 		"type": "block_actions", "user": object{"id": user}, "team": object{"id": Team}, "api_app_id": App,
 		"trigger_id": fmt.Sprintf("trigger.%d", s.serial), "response_url": s.http.URL + "/response",
 		"channel": object{"id": channel}, "message": message, "container": object{"type": "message", "message_ts": ts, "channel_id": channel},
 		"actions": []object{{"type": "button", "action_id": actionID, "block_id": "b1", "value": value, "action_ts": s.nextTS()}},
 	}
+
 	s.mu.Unlock()
 	s.Deliver("interactive", payload)
 }
@@ -306,6 +320,7 @@ func (s *Server) Deliver(kind string, payload any) {
 		s.envelopes = append(s.envelopes, &envelope{ID: fmt.Sprintf("env-%d", s.serial), Kind: kind, Payload: payload, Answer: kind != "events_api"})
 		s.wakeAll()
 	}
+
 	s.mu.Unlock()
 	if hook != "" {
 		s.push(hook, kind, payload)
@@ -322,6 +337,7 @@ func (s *Server) push(hook, kind string, payload any) {
 			header.Set("X-Slack-Retry-Num", strconv.Itoa(try))
 			header.Set("X-Slack-Retry-Reason", "http_error")
 		}
+
 		if code, _ := Request(hook, header, body); code/100 == 2 {
 			return
 		}
@@ -334,6 +350,7 @@ func Body(kind string, payload any) (contentType string, body []byte) {
 	if err != nil {
 		panic(err)
 	}
+
 	const form = "application/x-www-form-urlencoded"
 	switch kind {
 	case "interactive":
@@ -347,6 +364,7 @@ func Body(kind string, payload any) (contentType string, body []byte) {
 		}
 		return form, []byte(values.Encode())
 	}
+
 	return "application/json", data
 }
 
@@ -370,12 +388,14 @@ func Request(address string, header http.Header, body []byte) (code int, answer 
 	if err != nil {
 		return 0, err.Error()
 	}
+
 	req.Header = header
 	req.Close = true
 	res, err := (&http.Client{}).Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}
+
 	defer res.Body.Close() //nolint:errcheck // read only
 	data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	return res.StatusCode, string(data)

@@ -19,6 +19,7 @@ func (s *Server) uploadURL(p map[string]string) (object, error) {
 	if size > 1<<30 {
 		return nil, refusal("file_upload_size_restricted")
 	}
+
 	s.serial++
 	f := &File{ID: fmt.Sprintf("F0OUT%d", s.serial), Name: p["filename"], Data: make([]byte, 0, size)}
 	s.files[f.ID] = f
@@ -36,14 +37,17 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 		}
 		body = part
 	}
+
 	data, err := io.ReadAll(body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	f := s.files[strings.TrimPrefix(r.URL.Path, "/upload/")]
 	if err != nil || f == nil || r.Method != http.MethodPost || strconv.Itoa(len(data)) != r.URL.Query().Get("length") {
 		http.Error(w, "not what was announced", http.StatusBadRequest)
 		return
 	}
+
 	f.Data = data
 	_, _ = io.WriteString(w, "OK - "+strconv.Itoa(len(data)))
 }
@@ -56,6 +60,7 @@ func (s *Server) completeUpload(p map[string]string) (object, error) {
 	if json.Unmarshal([]byte(p["files"]), &list) != nil || len(list) == 0 {
 		return nil, refusal("invalid_arguments")
 	}
+
 	m := &Message{TS: s.nextTS(), Thread: p["thread_ts"], User: BotUser, Text: p["initial_comment"], Plain: unescape(p["initial_comment"]), Params: p}
 	files := []object{}
 	for _, one := range list {
@@ -66,6 +71,7 @@ func (s *Server) completeUpload(p map[string]string) (object, error) {
 		m.Files = append(m.Files, *f)
 		files = append(files, object{"id": f.ID, "title": one.Title, "name": f.Name})
 	}
+
 	if p["channel_id"] != "" {
 		c, err := s.target(p["channel_id"])
 		if err != nil {
@@ -74,9 +80,11 @@ func (s *Server) completeUpload(p map[string]string) (object, error) {
 		if m.Thread != "" && s.message(c.ID, m.Thread) == nil {
 			return nil, refusal("invalid_arguments")
 		}
+
 		m.Channel = c.ID
 		s.messages = append(s.messages, m)
 	}
+
 	return object{"files": files}, nil
 }
 
@@ -89,6 +97,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 	fail := s.failure("download")
 	scopes := strings.Join(s.scopes, ",")
 	s.mu.Unlock()
+
 	switch {
 	case fail != nil:
 		fail.answer(w)

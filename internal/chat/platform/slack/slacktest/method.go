@@ -55,6 +55,7 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 	if strings.HasPrefix(name, "chat.") || strings.HasPrefix(name, "reactions.") || strings.HasPrefix(name, "assistant.") {
 		s.Pass(r.Context())
 	}
+
 	s.mu.Lock()
 	f := s.failure(name)
 	var result object
@@ -65,15 +66,18 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 			m.Lost = f != nil
 		}
 	}
+
 	if f != nil && f.Error != "" {
 		err = refusal(f.Error)
 	}
+
 	c := Call{Method: name, Params: params}
 	if err != nil {
 		c.Error = err.Error()
 	} else if f != nil {
 		c.Error = "failed"
 	}
+
 	s.calls = append(s.calls, c)
 	scopes := strings.Join(s.scopes, ",")
 	s.news()
@@ -83,10 +87,12 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 		f.answer(w)
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	if token == BotToken {
 		w.Header().Set("X-Oauth-Scopes", scopes)
 	}
+
 	if err != nil {
 		result = object{"ok": false, "error": err.Error()}
 		if needed, ok := strings.CutPrefix(err.Error(), "missing_scope "); ok {
@@ -98,6 +104,7 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 	} else {
 		result["ok"] = true
 	}
+
 	_ = json.NewEncoder(w).Encode(result)
 }
 
@@ -125,6 +132,7 @@ func arguments(r *http.Request) (token string, params map[string]string, err err
 	if err != nil {
 		return "", params, refusal("invalid_form_data")
 	}
+
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case kind == "application/json" && len(body) > 0:
@@ -132,6 +140,7 @@ func arguments(r *http.Request) (token string, params map[string]string, err err
 		if json.Unmarshal(body, &all) != nil {
 			return "", params, refusal("invalid_json")
 		}
+
 		for k, v := range all {
 			var text string
 			if json.Unmarshal(v, &text) != nil {
@@ -148,13 +157,16 @@ func arguments(r *http.Request) (token string, params map[string]string, err err
 			params[k] = form.Get(k)
 		}
 	}
+
 	for k := range r.URL.Query() {
 		params[k] = r.URL.Query().Get(k)
 	}
+
 	token = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if t := params["token"]; t != "" {
 		token = t
 	}
+
 	delete(params, "token")
 	return token, params, nil
 }
@@ -164,6 +176,7 @@ func (s *Server) run(name, token string, params map[string]string) (object, erro
 	if name == "apps.connections.open" {
 		return s.openConnection(token)
 	}
+
 	h, ok := handlers()[name]
 	switch {
 	case !ok:
@@ -177,6 +190,7 @@ func (s *Server) run(name, token string, params map[string]string) (object, erro
 	case h.scope != "" && !slices.ContainsFunc(strings.Split(h.scope, "|"), func(one string) bool { return slices.Contains(s.scopes, one) }):
 		return nil, refusal("missing_scope " + strings.Split(h.scope, "|")[0])
 	}
+
 	return h.run(s, params)
 }
 
@@ -223,6 +237,7 @@ func content(p map[string]string, most int) (plain string, err error) {
 	if units(p["text"]) > most {
 		return "", refusal("msg_too_long")
 	}
+
 	if p["blocks"] == "" || p["blocks"] == "[]" {
 		if strings.TrimSpace(p["text"]) == "" {
 			return "", refusal("no_text")
@@ -262,6 +277,7 @@ func blocks(raw string) (string, error) {
 	if len(list) > 50 {
 		return "", refusal("invalid_blocks")
 	}
+
 	var said []string
 	total := 0
 	for _, b := range list {
@@ -273,6 +289,7 @@ func blocks(raw string) (string, error) {
 			}
 			total += units(text)
 			said = append(said, unescape(text))
+
 		case "section":
 			var t textObject
 			if json.Unmarshal(b.Text, &t) != nil || !inRange(t.Text, 3000) || t.Type != "mrkdwn" && t.Type != "plain_text" {
@@ -280,6 +297,7 @@ func blocks(raw string) (string, error) {
 			}
 			total += units(t.Text)
 			said = append(said, unescape(t.Text))
+
 		case "actions":
 			if !goodActions(b) {
 				return "", refusal("invalid_blocks")
@@ -287,10 +305,12 @@ func blocks(raw string) (string, error) {
 			for _, e := range b.Elements {
 				total += units(e.Text.Text)
 			}
+
 		default:
 			return "", refusal("invalid_blocks")
 		}
 	}
+
 	if total > maxBlocks {
 		return "", refusal("msg_blocks_too_long")
 	}
@@ -319,6 +339,7 @@ func (s *Server) postMessage(p map[string]string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	plain, err := content(p, maxPosted)
 	if err != nil {
 		return nil, err
@@ -326,6 +347,7 @@ func (s *Server) postMessage(p map[string]string) (object, error) {
 	if t := p["thread_ts"]; t != "" && s.message(c.ID, t) == nil {
 		return nil, refusal("thread_not_found")
 	}
+
 	m := &Message{Channel: c.ID, TS: s.nextTS(), Thread: p["thread_ts"], User: BotUser, Text: p["text"], Plain: plain, Blocks: p["blocks"], Params: p, Made: time.Now()}
 	s.messages = append(s.messages, m)
 	s.Show(m.Channel, plain)
@@ -339,6 +361,7 @@ func (s *Server) shown(m *Message) object {
 	if m.User == BotUser {
 		out["bot_id"], out["app_id"], out["team"] = BotID, App, Team
 	}
+
 	if m.Thread != "" {
 		out["thread_ts"] = m.Thread
 		if root := s.message(m.Channel, m.Thread); root != nil && root != m {
@@ -347,6 +370,7 @@ func (s *Server) shown(m *Message) object {
 	} else if slices.ContainsFunc(s.messages, func(o *Message) bool { return o.Channel == m.Channel && o.Thread == m.TS }) {
 		out["thread_ts"] = m.TS
 	}
+
 	if m.Blocks != "" {
 		out["blocks"] = json.RawMessage(m.Blocks)
 	}
@@ -364,6 +388,7 @@ func (s *Server) ours(p map[string]string, not refusal) (*Message, error) {
 	case m.User != BotUser:
 		return nil, not
 	}
+
 	return m, nil
 }
 
@@ -372,16 +397,20 @@ func (s *Server) update(p map[string]string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if _, ok := p["blocks"]; !ok { // those of the message stay
 		p["blocks"] = m.Blocks
 	}
+
 	plain, err := content(p, maxUpdated)
 	if err != nil {
 		return nil, err
 	}
+
 	if m.Text == p["text"] && m.Blocks == p["blocks"] {
 		s.Unchanged()
 	}
+
 	m.Edits = append(m.Edits, m.Plain)
 	m.Text, m.Plain, m.Blocks = p["text"], plain, p["blocks"]
 	s.Show(m.Channel, plain)
@@ -407,6 +436,7 @@ func (s *Server) react(p map[string]string) (object, error) {
 	case slices.Contains(s.reactions[key], p["name"]):
 		return nil, refusal("already_reacted")
 	}
+
 	s.reactions[key] = append(s.reactions[key], p["name"])
 	return object{}, nil
 }
@@ -448,10 +478,12 @@ func page[T any](list []T, p map[string]string) (part []T, cursor string, err er
 			return nil, "", refusal("invalid_cursor")
 		}
 	}
+
 	most, _ := strconv.Atoi(p["limit"])
 	if most <= 0 || most > 1000 {
 		most = 100
 	}
+
 	to := min(from+most, len(list))
 	if to < len(list) {
 		cursor = fmt.Sprintf("at:%d", to)
@@ -469,10 +501,12 @@ func (s *Server) listChannels(p map[string]string) (object, error) {
 			}
 		}
 	}
+
 	part, cursor, err := page(fit, p)
 	if err != nil {
 		return nil, err
 	}
+
 	list := []object{}
 	for _, c := range part {
 		list = append(list, c.shown())
@@ -503,6 +537,7 @@ func (s *Server) readable(p map[string]string, fit func(m *Message) bool) ([]obj
 	case c.Outside:
 		return nil, refusal("not_in_channel")
 	}
+
 	out := []object{}
 	for _, m := range s.messages {
 		old := p["oldest"] != "" && (m.TS < p["oldest"] || m.TS == p["oldest"] && p["inclusive"] != "1" && p["inclusive"] != "true")

@@ -154,6 +154,7 @@ func New() *Server {
 			{ID: "C0OUT", Name: "outside", Kind: "channel", Outside: true},
 		},
 	}
+
 	s.http = httptest.NewServer(s)
 	return s
 }
@@ -280,6 +281,7 @@ func (s *Server) Status(channel, thread string) string {
 func (s *Server) Store(name, mime string, data []byte) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	s.serial++
 	f := &File{ID: fmt.Sprintf("F0IN%d", s.serial), Name: name, Data: data}
 	s.files[f.ID] = f
@@ -335,10 +337,12 @@ func (s *Server) Post(event map[string]any) string {
 func (s *Server) Write(event map[string]any) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	m := &Message{User: str(event["user"]), Channel: str(event["channel"]), Text: str(event["text"]), Thread: str(event["thread_ts"]), TS: str(event["ts"])}
 	if m.TS == "" {
 		m.TS = s.nextTS()
 	}
+
 	m.Plain = m.Text
 	s.messages = append(s.messages, m)
 	slices.SortStableFunc(s.messages, func(a, b *Message) int { return cmp.Compare(a.TS, b.TS) })
@@ -348,12 +352,14 @@ func (s *Server) Write(event map[string]any) string {
 func (s *Server) eventsOf(event map[string]any) []map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	msg := map[string]any{"type": "message", "event_ts": event["ts"]}
 	maps.Copy(msg, event)
 	kind := "channel"
 	if c := s.channel(str(event["channel"])); c != nil {
 		kind = c.Kind
 	}
+
 	msg["channel_type"] = kind
 	out := []map[string]any{msg}
 	if strings.Contains(str(event["text"]), "<@"+BotUser+">") && kind != "im" {
@@ -363,6 +369,7 @@ func (s *Server) eventsOf(event map[string]any) []map[string]any {
 		delete(mention, "subtype")
 		out = append(out, mention)
 	}
+
 	return out
 }
 

@@ -50,11 +50,13 @@ func (s *Server) record(next http.Handler) http.Handler {
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
+
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		c := Call{Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone()}
 		if json.Unmarshal(body, &c.Body) != nil {
 			c.Body = Object{"raw": string(body)}
 		}
+
 		f := s.failure(c)
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
@@ -63,6 +65,7 @@ func (s *Server) record(next http.Handler) http.Handler {
 			s.calls = append(s.calls, c)
 			s.mu.Unlock()
 		}()
+
 		switch {
 		case f == nil:
 			next.ServeHTTP(rec, r)
@@ -112,6 +115,7 @@ func (s *Server) failure(c Call) *Failure {
 		f.Times--
 		return f
 	}
+
 	return nil
 }
 
@@ -126,6 +130,7 @@ func (s *Server) enter(r *http.Request) (chat, root string, no *refusal) {
 	if !ok || !s.tokens[token] {
 		return "", "", &refusal{status: http.StatusUnauthorized, text: "Authorization has been denied for this request.", plain: true}
 	}
+
 	chat, root = splitThread(r.PathValue("chat"))
 	if _, known := s.chats[chat]; !known {
 		return "", "", &refusal{status: http.StatusNotFound, code: "ConversationNotFound", text: "Conversation not found."}
@@ -154,6 +159,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	err := json.NewDecoder(r.Body).Decode(&a)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	chat, root, no := s.enter(r)
 	if no == nil && err != nil {
 		no = bad("the body is not JSON: %v", err)
@@ -161,6 +167,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 	if no == nil {
 		no = s.check(chat, a)
 	}
+
 	if no != nil {
 		no.write(w)
 		return
@@ -169,6 +176,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 		s.stream(w, chat, a, info)
 		return
 	}
+
 	id := s.now()
 	if a["type"] == "message" {
 		m := &Message{ID: id, Chat: chat, Thread: root}
@@ -179,6 +187,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request) {
 		}
 		s.attached(m, a)
 	}
+
 	reply(w, http.StatusCreated, Object{"id": id})
 }
 
@@ -200,12 +209,14 @@ func (s *Server) check(chat string, a Object) *refusal {
 	default:
 		return bad("Activity type %v is not known", a["type"])
 	}
+
 	if text == "" && len(list) == 0 {
 		return bad("Activity resulted into multiple skype activities or none: no text and no attachments")
 	}
 	if f, _ := a["textFormat"].(string); !slices.Contains([]string{"", "plain", "markdown", "xml", "extendedmarkdown"}, f) {
 		return bad("Unknown text format %q", f)
 	}
+
 	size := len(utf16.Encode([]rune(text))) * 2
 	for _, at := range list {
 		no, n := s.checkAttachment(chat, at)
@@ -214,6 +225,7 @@ func (s *Server) check(chat string, a Object) *refusal {
 		}
 		size += n
 	}
+
 	if size > maxMessage {
 		return &refusal{status: http.StatusRequestEntityTooLarge, code: "MessageSizeTooBig", text: "Message size too large."}
 	}
@@ -244,11 +256,13 @@ func (s *Server) checkAttachment(chat string, at Object) (no *refusal, size int)
 			}
 			return nil, len(url)
 		}
+
 		raw, err := base64.StdEncoding.DecodeString(data)
 		if err != nil || len(raw) > maxPicture {
 			return bad("Invalid image: %d bytes, %v", len(raw), err), 0
 		}
 		return nil, 0
+
 	case kind == "application/vnd.microsoft.card.adaptive":
 		return checkCard(content), 2 * jsonSize(content)
 	case kind == "application/vnd.microsoft.teams.card.file.consent":
@@ -259,12 +273,14 @@ func (s *Server) checkAttachment(chat string, at Object) (no *refusal, size int)
 			return bad("Invalid file consent card"), 0
 		}
 		return nil, 2 * jsonSize(content)
+
 	case kind == "application/vnd.microsoft.teams.card.file.info":
 		if url == "" || at["name"] == "" || content["uniqueId"] == nil {
 			return bad("Invalid file info card"), 0
 		}
 		return nil, 2 * jsonSize(content)
 	}
+
 	return bad("Unknown attachment type %q", kind), 0
 }
 
@@ -277,6 +293,7 @@ func checkCard(card Object) *refusal {
 	if card["type"] != "AdaptiveCard" || card["version"] == nil {
 		return bad("Invalid adaptive card")
 	}
+
 	body, _ := card["body"].([]any)
 	for _, x := range body {
 		block, _ := x.(Object)
@@ -284,12 +301,14 @@ func checkCard(card Object) *refusal {
 		if block["type"] == "ActionSet" && (len(actions) == 0 || len(actions) > maxActions) {
 			return bad("An ActionSet has %d actions", len(actions))
 		}
+
 		for _, y := range actions {
 			if act, _ := y.(Object); act["type"] != "Action.Submit" || act["title"] == "" {
 				return bad("Invalid action")
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -305,6 +324,7 @@ func (s *Server) attached(m *Message, a Object) {
 			_, data, _ := strings.Cut(url, ";base64,")
 			raw, _ := base64.StdEncoding.DecodeString(data)
 			m.Files = append(m.Files, File{name, raw})
+
 		case strings.HasSuffix(kind, "file.consent"):
 			s.consent(m, at)
 		case strings.HasSuffix(kind, "file.info"):
@@ -341,6 +361,7 @@ func (s *Server) stream(w http.ResponseWriter, chat string, a, info Object) {
 		no.write(w)
 		return
 	}
+
 	if id == "" {
 		m := &Message{ID: s.now(), Chat: chat, Stream: true, Streamed: 1}
 		m.take(a)
@@ -348,13 +369,16 @@ func (s *Server) stream(w http.ResponseWriter, chat string, a, info Object) {
 		reply(w, http.StatusCreated, Object{"id": m.ID})
 		return
 	}
+
 	m := s.find(chat, id)
 	if m.Text == text && !end {
 		s.idle++
 	}
+
 	m.take(a)
 	m.Edits = append(m.Edits, text)
 	m.Streamed++
+
 	if end {
 		m.Stream = false
 		s.attached(m, a)
@@ -369,6 +393,7 @@ func (s *Server) checkStream(chat, id, text string, seq int, end, message bool) 
 	if end != message || text == "" {
 		return bad("a stream has typing activities with a text, and one message at the end")
 	}
+
 	if id == "" {
 		if seq != 1 {
 			return bad("streamSequence begins with 1")
@@ -378,6 +403,7 @@ func (s *Server) checkStream(chat, id, text string, seq int, end, message bool) 
 		}
 		return nil
 	}
+
 	m := s.find(chat, id)
 	switch {
 	case m == nil || m.Streamed == 0:
@@ -391,6 +417,7 @@ func (s *Server) checkStream(chat, id, text string, seq int, end, message bool) 
 	case !end && seq != m.Streamed+1:
 		return &refusal{status: http.StatusPreconditionFailed, code: "ContentStreamSequenceOrderPreConditionFailed", text: "streamSequence " + strconv.Itoa(seq)}
 	}
+
 	return nil
 }
 
@@ -410,6 +437,7 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request) {
 	err := json.NewDecoder(r.Body).Decode(&a)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	chat, _, no := s.enter(r)
 	if no == nil && err != nil {
 		no = bad("the body is not JSON: %v", err)
@@ -417,6 +445,7 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request) {
 	if no == nil {
 		no = s.check(chat, a)
 	}
+
 	m := s.find(chat, r.PathValue("id"))
 	switch {
 	case no != nil:
@@ -425,13 +454,16 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request) {
 	case m.Stream:
 		no = bad("the message is being streamed")
 	}
+
 	if no != nil {
 		no.write(w)
 		return
 	}
+
 	if m.Text == a["text"] && m.Format == a["textFormat"] && reflect.DeepEqual(m.Activity["attachments"], a["attachments"]) {
 		s.idle++
 	}
+
 	m.take(a)
 	m.Edits = append(m.Edits, m.Text)
 	reply(w, http.StatusOK, Object{"id": m.ID})
@@ -441,14 +473,17 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request) {
 func (s *Server) erase(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	chat, _, no := s.enter(r)
 	if no == nil && s.find(chat, r.PathValue("id")) == nil {
 		no = &refusal{status: http.StatusNotFound, code: "ActivityNotFoundInConversation", text: "Activity not found."}
 	}
+
 	if no != nil {
 		no.write(w)
 		return
 	}
+
 	s.messages = slices.DeleteFunc(s.messages, func(m *Message) bool { return m.Chat == chat && m.ID == r.PathValue("id") })
 	w.WriteHeader(http.StatusOK)
 }
@@ -483,9 +518,11 @@ func (s *Server) foreign(w http.ResponseWriter, r *http.Request) bool {
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.foreign(w, r) {
 		return
 	}
+
 	f, ok := s.files[r.PathValue("id")]
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
@@ -499,9 +536,11 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(r.Body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.foreign(w, r) {
 		return
 	}
+
 	f := s.uploads[r.PathValue("id")]
 	want := fmt.Sprintf("bytes 0-%d/%d", len(data)-1, len(data))
 	switch {

@@ -45,6 +45,7 @@ func (s *Server) Activity(id, person, chat, text string, changes Object) Object 
 		"recipient":    Object{"id": "28:" + s.App, "name": BotName},
 		"channelData":  Object{"tenant": Object{"id": Tenant}},
 	}
+
 	maps.Copy(a, changes)
 	return a
 }
@@ -96,10 +97,12 @@ func (s *Server) Post(activity Object) (int, []byte) {
 			s.AddThread(base, root)
 		}
 	}
+
 	body, err := json.Marshal(activity)
 	if err != nil {
 		panic(err)
 	}
+
 	for range 1500 {
 		status, answer := s.Deliver(s.Sign(KeyID, s.Claims(nil)), body)
 		if status != 0 && status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
@@ -108,12 +111,14 @@ func (s *Server) Post(activity Object) (int, []byte) {
 			s.mu.Unlock()
 			return status, answer
 		}
+
 		select {
 		case <-s.closed:
 			return 0, nil
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+
 	return 0, nil
 }
 
@@ -135,15 +140,18 @@ func (s *Server) Deliver(token string, body []byte) (int, []byte) {
 	if err != nil {
 		panic(err)
 	}
+
 	req.Header.Set("Content-Type", "application/json")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+
 	c := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := c.Do(req)
 	if err != nil {
 		return 0, nil
 	}
+
 	defer res.Body.Close() //nolint:errcheck // read only
 	data, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	return res.StatusCode, data
@@ -163,6 +171,7 @@ func (s *Server) consent(m *Message, card Object) {
 			"contentUrl": s.http.URL + "/files/" + id, "name": name, "uploadUrl": s.http.URL + "/upload/" + id, "uniqueId": id, "fileType": "txt",
 		}
 	}
+
 	value["action"] = action
 	a := s.Activity(s.now(), "owner", m.Chat, "", Object{"type": "invoke", "name": "fileConsent/invoke", "replyToId": m.ID, "value": value, "from": s.people[m.Chat]})
 	s.work.Go(func() { s.Post(a) })

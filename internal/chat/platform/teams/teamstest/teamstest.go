@@ -136,6 +136,7 @@ func start(serve func(http.Handler) *httptest.Server) *Server {
 		key: map[string]*rsa.PrivateKey{}, password: Password, lifetime: 3599, tokens: map[string]bool{}, chats: map[string]string{},
 		threads: map[string]bool{}, people: map[string]any{}, accepted: map[string]bool{}, files: map[string]File{}, uploads: map[string]*File{}, closed: make(chan struct{}), last: 1700000000000,
 	}
+
 	maps.Copy(s.key, sharedKeys())
 	s.http = serve(s.routes())
 	s.bot = httptest.NewServer(http.HandlerFunc(s.front))
@@ -290,6 +291,7 @@ func (s *Server) Calls(method, part string) []Call {
 func (s *Server) Messages(chat string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	var out []Message
 	for _, m := range s.messages {
 		if chat == "" || m.Chat == chat {
@@ -298,6 +300,7 @@ func (s *Server) Messages(chat string) []Message {
 			out = append(out, c)
 		}
 	}
+
 	return out
 }
 
@@ -351,6 +354,7 @@ func (s *Server) keys(entra bool) http.HandlerFunc {
 			if entra != (id == EntraKey) {
 				continue
 			}
+
 			k := Object{
 				"kty": "RSA", "use": "sig", "kid": id, "x5t": id, "n": encode(key.N.Bytes()), "e": encode(big.NewInt(int64(key.E)).Bytes()),
 			}
@@ -360,8 +364,10 @@ func (s *Server) keys(entra bool) http.HandlerFunc {
 			case !entra:
 				k["endorsements"] = []string{"msteams", "skype"}
 			}
+
 			list = append(list, k)
 		}
+
 		s.mu.Unlock()
 		reply(w, http.StatusOK, Object{"keys": list})
 	}
@@ -373,8 +379,10 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		entraError(w, http.StatusBadRequest, "invalid_request", "AADSTS900144: the body is not a form")
 		return
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	tenant := r.PathValue("tenant")
 	f := r.PostForm
 	switch {

@@ -44,6 +44,7 @@ func entityOf(body string) entity {
 	case kind == "":
 		e.Type = name
 	}
+
 	return e
 }
 
@@ -52,6 +53,7 @@ func readHTML(s string) (string, []entity, error) {
 	if !utf8.ValidString(s) {
 		return "", nil, errors.New("strings must be encoded in UTF-8")
 	}
+
 	var out strings.Builder
 	var open []string
 	var begun []entity // of the open tags
@@ -63,11 +65,13 @@ func readHTML(s string) (string, []entity, error) {
 			if end < 0 {
 				return "", nil, fmt.Errorf("unclosed start tag at byte offset %d", i)
 			}
+
 			body, before, here := s[i+1:i+end], len(open), Units(out.String())
 			var err error
 			if open, err = tag(body, open, i); err != nil {
 				return "", nil, err
 			}
+
 			if len(open) > before {
 				e := entityOf(body)
 				e.Offset = here
@@ -79,7 +83,9 @@ func readHTML(s string) (string, []entity, error) {
 					list = append(list, e)
 				}
 			}
+
 			i += end + 1
+
 		case '&':
 			r, n := character(s[i:])
 			out.WriteString(r)
@@ -89,9 +95,11 @@ func readHTML(s string) (string, []entity, error) {
 			i++
 		}
 	}
+
 	if len(open) > 0 {
 		return "", nil, fmt.Errorf("can't find end tag corresponding to start tag %q", open[len(open)-1])
 	}
+
 	slices.SortStableFunc(list, func(a, b entity) int { return cmp.Compare(a.Offset, b.Offset) })
 	return out.String(), list, nil
 }
@@ -104,6 +112,7 @@ func tag(body string, open []string, at int) ([]string, error) {
 		}
 		return open[:len(open)-1], nil
 	}
+
 	name, attrs, _ := strings.Cut(body, " ")
 	good := attrs == ""
 	switch name {
@@ -115,14 +124,17 @@ func tag(body string, open []string, at int) ([]string, error) {
 		if slices.Contains(open, name) {
 			return nil, fmt.Errorf("blockquote at byte offset %d is nested", at)
 		}
+
 	case "a":
 		good = strings.HasPrefix(attrs, `href="`) && strings.HasSuffix(attrs, `"`) && strings.Count(attrs, `"`) == 2
 	default:
 		return nil, fmt.Errorf("unsupported start tag %q at byte offset %d", name, at)
 	}
+
 	if !good {
 		return nil, fmt.Errorf("unexpected attributes of tag %q at byte offset %d", name, at)
 	}
+
 	for _, o := range open {
 		if (o == "code" || o == "pre") && (o != "pre" || name != "code") {
 			return nil, fmt.Errorf("tag %q inside of %q at byte offset %d", name, o, at)

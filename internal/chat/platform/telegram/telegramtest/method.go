@@ -45,12 +45,14 @@ func refuse(w http.ResponseWriter, f Failure) {
 			body["description"] = "Too Many Requests: retry after " + strconv.Itoa(f.RetryAfter)
 		}
 	}
+
 	if f.MigrateTo != 0 {
 		params["migrate_to_chat_id"] = f.MigrateTo
 	}
 	if len(params) > 0 {
 		body["parameters"] = params
 	}
+
 	w.WriteHeader(f.Code)
 	_ = json.NewEncoder(w).Encode(body)
 }
@@ -66,16 +68,20 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string) {
 		refuse(w, *bad("%v", err))
 		return
 	}
+
 	if strings.HasPrefix(name, "send") || strings.HasPrefix(name, "edit") || strings.HasPrefix(name, "set") {
 		s.Pass(r.Context())
 	}
+
 	s.mu.Lock()
 	script := s.failure(name)
 	s.mu.Unlock()
+
 	if script != nil && !script.After {
 		s.finish(w, call, nil, script)
 		return
 	}
+
 	call.lost = script != nil
 	result, fail := s.run(r.Context(), call)
 	if script != nil && fail == nil {
@@ -90,11 +96,13 @@ func (s *Server) finish(w http.ResponseWriter, call Call, result any, f *Failure
 	if f != nil {
 		call.Code = f.Code
 	}
+
 	s.mu.Lock()
 	if call.Method != "getUpdates" || f != nil {
 		s.calls = append(s.calls, call)
 		s.news()
 	}
+
 	s.mu.Unlock()
 	switch {
 	case f == nil:
@@ -116,16 +124,19 @@ func read(r *http.Request, name string) (Call, error) {
 	if r.Method != http.MethodPost && r.Method != http.MethodGet {
 		return call, fmt.Errorf("method %s", r.Method)
 	}
+
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil && r.Method == http.MethodPost && r.ContentLength != 0 { // a call without parameters may have no body
 		return call, err
 	}
+
 	switch kind {
 	case "application/json":
 		var raw map[string]json.RawMessage
 		if err := json.NewDecoder(r.Body).Decode(&raw); err != nil {
 			return call, fmt.Errorf("can't parse JSON: %w", err)
 		}
+
 		for k, v := range raw {
 			var text string
 			if json.Unmarshal(v, &text) != nil {
@@ -133,6 +144,7 @@ func read(r *http.Request, name string) (Call, error) {
 			}
 			call.Params[k] = text
 		}
+
 	case "multipart/form-data":
 		return call, readMultipart(r, &call)
 	default:
@@ -143,6 +155,7 @@ func read(r *http.Request, name string) (Call, error) {
 			call.Params[k] = r.Form.Get(k)
 		}
 	}
+
 	return call, nil
 }
 
@@ -150,10 +163,12 @@ func readMultipart(r *http.Request, call *Call) error {
 	if r.ContentLength < 0 {
 		return errors.New("content length is missing")
 	}
+
 	m, err := r.MultipartReader()
 	if err != nil {
 		return err
 	}
+
 	for {
 		p, err := m.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -162,6 +177,7 @@ func readMultipart(r *http.Request, call *Call) error {
 		if err != nil {
 			return err
 		}
+
 		data, err := io.ReadAll(p)
 		if err != nil {
 			return err
@@ -179,8 +195,10 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 	if c.Method == "getUpdates" {
 		return s.getUpdates(ctx, c)
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	switch c.Method {
 	case "getMe":
 		return map[string]any{"id": s.id, "is_bot": true, "first_name": "Bot", "username": s.name}, nil
@@ -196,6 +214,7 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 		}
 		s.webhook, s.secret = c.Params["url"], c.Params["secret_token"]
 		return true, s.allow(c)
+
 	case "deleteWebhook":
 		s.webhook, s.secret = "", ""
 		return true, nil
@@ -208,22 +227,26 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 			return nil, bad("file is too big")
 		}
 		return map[string]any{"file_id": c.Params["file_id"], "file_unique_id": "u", "file_size": len(f.Data), "file_path": f.Name}, nil
+
 	case "answerCallbackQuery":
 		if c.Params["callback_query_id"] == "" {
 			return nil, bad("query is too old and response timeout expired or query ID is invalid")
 		}
 		return true, nil
 	}
+
 	chat, f := s.chat(c)
 	if f != nil {
 		return nil, f
 	}
+
 	switch c.Method {
 	case "sendChatAction":
 		if !slices.Contains(actions(), c.Params["action"]) {
 			return nil, bad("wrong parameter action in request")
 		}
 		return true, nil
+
 	case "setMessageReaction":
 		return s.react(c, chat)
 	case "editMessageText":
@@ -239,6 +262,7 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 	case "sendPhoto", "sendVideo", "sendVoice", "sendAudio", "sendDocument", "sendAnimation":
 		return s.sendMedia(c, chat)
 	}
+
 	return nil, &Failure{Code: http.StatusNotFound, Text: "Not Found: method not found"}
 }
 
@@ -248,10 +272,12 @@ func (s *Server) allow(c Call) *Failure {
 	if !ok {
 		return nil
 	}
+
 	var kinds []string
 	if json.Unmarshal([]byte(raw), &kinds) != nil {
 		return bad("can't parse allowed_updates JSON object")
 	}
+
 	s.allowed = kinds
 	return nil
 }
@@ -264,17 +290,21 @@ func (s *Server) getUpdates(ctx context.Context, c Call) (any, *Failure) {
 	if limit < 1 || limit > 100 {
 		limit = 100
 	}
+
 	timer := time.NewTimer(time.Duration(seconds) * time.Second)
 	defer timer.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if f := s.allow(c); f != nil {
 		return nil, f
 	}
+
 	s.polling++
 	s.polls++
 	mine := s.polling
 	s.news()
+
 	for {
 		switch {
 		case s.webhook != "":
@@ -282,10 +312,12 @@ func (s *Server) getUpdates(ctx context.Context, c Call) (any, *Failure) {
 		case s.polling != mine:
 			return nil, &Failure{Code: http.StatusConflict, Text: "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"}
 		}
+
 		before := len(s.updates)
 		if s.updates = slices.DeleteFunc(s.updates, func(u update) bool { return u.id < offset }); len(s.updates) < before {
 			s.news()
 		}
+
 		if len(s.updates) > 0 || seconds == 0 || s.closed {
 			out := []any{}
 			for _, u := range s.updates[:min(limit, len(s.updates))] {
@@ -293,6 +325,7 @@ func (s *Server) getUpdates(ctx context.Context, c Call) (any, *Failure) {
 			}
 			return out, nil
 		}
+
 		news := s.changed
 		s.mu.Unlock()
 		select {
@@ -302,6 +335,7 @@ func (s *Server) getUpdates(ctx context.Context, c Call) (any, *Failure) {
 		case <-ctx.Done():
 			seconds = 0
 		}
+
 		s.mu.Lock()
 	}
 }
@@ -318,6 +352,7 @@ func (s *Server) setCommands(c Call) (any, *Failure) {
 	if json.Unmarshal([]byte(c.Params["commands"]), &list) != nil || len(list) > 100 {
 		return nil, bad("can't parse commands JSON object")
 	}
+
 	var menu []string
 	for _, l := range list {
 		if l.Command == "" || len(l.Command) > 32 || strings.Trim(l.Command, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
@@ -328,6 +363,7 @@ func (s *Server) setCommands(c Call) (any, *Failure) {
 		}
 		menu = append(menu, l.Command+" - "+l.Description)
 	}
+
 	s.commands = menu
 	return true, nil
 }
@@ -347,6 +383,7 @@ func (s *Server) chat(c Call) (int64, *Failure) {
 	if err != nil || id == 0 {
 		return 0, bad("chat not found")
 	}
+
 	if to, ok := s.moved[id]; ok {
 		f := bad("group chat was upgraded to a supergroup chat")
 		f.MigrateTo = to
@@ -360,15 +397,18 @@ func (s *Server) react(c Call, chat int64) (any, *Failure) {
 	if json.Unmarshal([]byte(c.Params["reaction"]), &list) != nil {
 		return nil, bad("can't parse reaction JSON object")
 	}
+
 	id, err := strconv.ParseInt(c.Params["message_id"], 10, 64)
 	if err != nil {
 		return nil, bad("message to react not found")
 	}
+
 	for _, r := range list {
 		if r.Type != "emoji" || !strings.Contains("👍👎❤🔥🥰👏😁🤔🤯😱👀🎉🙏👌🤖✍", r.Emoji) {
 			return nil, bad("REACTION_INVALID")
 		}
 	}
+
 	delete(s.reactions, pair(chat, id))
 	for _, r := range list {
 		s.reactions[pair(chat, id)] = r.Emoji
@@ -387,9 +427,11 @@ func text(c Call, key string, limit int) (plain string, html bool, f *Failure) {
 			return "", false, bad("can't parse entities: %v", err)
 		}
 		plain, html = p, strings.Contains(plain, "<") // without a tag it looks as without a mode
+
 	default:
 		return "", false, bad("unsupported parse_mode")
 	}
+
 	if Units(plain) > limit {
 		if key == "caption" {
 			return "", false, bad("message caption is too long")
@@ -434,6 +476,7 @@ func rich(c Call) (string, *Failure) {
 	case len([]rune(page.Markdown)) > maxRich:
 		return "", bad("RICH_MESSAGE_TOO_LONG")
 	}
+
 	return page.Markdown, nil
 }
 
@@ -449,6 +492,7 @@ func (s *Server) sendMedia(c Call, chat int64) (any, *Failure) {
 	case field == "photo" && len(c.File.Data) > 10_000_000:
 		return nil, bad("PHOTO_INVALID_DIMENSIONS")
 	}
+
 	plain, html, f := text(c, "caption", maxCaption)
 	if f != nil {
 		return nil, f
@@ -462,6 +506,7 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 	if f := markup(c.Params["reply_markup"]); f != nil {
 		return nil, f
 	}
+
 	answers := int64(0)
 	if raw, ok := c.Params["reply_parameters"]; ok {
 		var p struct {
@@ -476,6 +521,7 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 		}
 		answers = p.MessageID
 	}
+
 	source := c.Params["text"]
 	switch {
 	case c.File != nil:
@@ -483,6 +529,7 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 	case c.Method == "sendRichMessage":
 		source = plain
 	}
+
 	m := &Message{
 		ID: s.nextMessage(chat), ChatID: chat, Thread: thread, Text: source, Plain: plain, HTML: html,
 		Method: c.Method, Params: maps.Clone(c.Params), File: c.File, Made: time.Now(), Lost: c.lost,
@@ -492,6 +539,7 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 		m.fileID = fmt.Sprintf("id-sent-%d-%d", chat, m.ID)
 		s.files[m.fileID] = File{Name: m.fileID + "/" + m.File.Name, Data: m.File.Data}
 	}
+
 	s.messages = append(s.messages, m)
 	s.Show(strconv.FormatInt(chat, 10), plain)
 	return s.shown(m), nil
@@ -503,6 +551,7 @@ func (s *Server) shown(m *Message) map[string]any {
 	if m.ChatID < 0 {
 		chat = map[string]any{"id": m.ChatID, "type": "supergroup", "title": "Group"}
 	}
+
 	out := map[string]any{
 		"message_id": m.ID, "date": 1_700_000_000, "chat": chat,
 		"from": map[string]any{"id": s.id, "is_bot": true, "first_name": "Bot", "username": s.name},
@@ -515,11 +564,13 @@ func (s *Server) shown(m *Message) map[string]any {
 	if m.Plain != "" {
 		out[words] = m.Plain
 	}
+
 	if m.HTML {
 		if _, list, err := readHTML(m.Text); err == nil && len(list) > 0 {
 			out[strings.TrimPrefix(words+"_entities", "text_")] = list[:min(len(list), maxEntities)]
 		}
 	}
+
 	if m.Thread != 0 {
 		out["message_thread_id"], out["is_topic_message"] = m.Thread, true
 	}
@@ -547,6 +598,7 @@ func (m *Message) media() any {
 	case "audio", "voice":
 		one["duration"] = 1
 	}
+
 	if m.File.Field != "voice" {
 		one["file_name"] = m.File.Name
 	}
@@ -576,6 +628,7 @@ func markup(raw string) *Failure {
 	if raw == "" {
 		return nil
 	}
+
 	var k keyboard
 	if json.Unmarshal([]byte(raw), &k) != nil {
 		return bad("can't parse reply keyboard markup JSON object")
@@ -583,6 +636,7 @@ func markup(raw string) *Failure {
 	if len(slices.Concat(k.Rows...)) > maxButtons {
 		return bad("REPLY_MARKUP_TOO_LONG")
 	}
+
 	for _, row := range k.Rows {
 		for _, b := range row {
 			if b.Text == "" || b.Data == "" || len(b.Data) > 64 {
@@ -590,6 +644,7 @@ func markup(raw string) *Failure {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -610,12 +665,14 @@ func (s *Server) edit(c Call, chat int64) (any, *Failure) {
 		source, f = rich(c)
 		plain = source
 	}
+
 	if f != nil {
 		return nil, f
 	}
 	if strings.TrimSpace(plain) == "" {
 		return nil, bad("message text is empty")
 	}
+
 	for _, m := range s.messages {
 		if m.ChatID != chat || strconv.FormatInt(m.ID, 10) != c.Params["message_id"] {
 			continue
@@ -624,11 +681,13 @@ func (s *Server) edit(c Call, chat int64) (any, *Failure) {
 			s.Unchanged()
 			return nil, bad("message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message")
 		}
+
 		m.Plain, m.HTML, m.Text = plain, html, source
 		m.Edits = append(m.Edits, m.Text)
 		s.Show(strconv.FormatInt(chat, 10), plain)
 		return s.shown(m), nil
 	}
+
 	return nil, bad("message to edit not found")
 }
 
@@ -643,6 +702,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request, path string) {
 			data, found = f.Data, true
 		}
 	}
+
 	s.calls = append(s.calls, Call{Method: "file", Params: map[string]string{"path": path}, At: time.Now()})
 	s.mu.Unlock()
 	switch {

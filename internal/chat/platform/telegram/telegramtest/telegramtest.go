@@ -173,6 +173,7 @@ func (d direct) RoundTrip(r *http.Request) (res *http.Response, err error) {
 		r = r.Clone(r.Context())
 		r.Body = http.NoBody
 	}
+
 	rec := httptest.NewRecorder()
 	d.ServeHTTP(rec, r)
 	_ = r.Body.Close()
@@ -238,6 +239,7 @@ func (s *Server) failure(method string) *Failure {
 		if f.Chance > 0 && s.random() >= f.Chance {
 			continue
 		}
+
 		out := *f
 		if f.Times--; f.Times == 0 {
 			s.failures = slices.Delete(s.failures, i, i+1)
@@ -277,6 +279,7 @@ func (s *Server) Messages(chat int64) []Message {
 func (s *Server) Duplicates() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	n := 0
 	seen := map[string]bool{}
 	for _, m := range s.messages {
@@ -286,6 +289,7 @@ func (s *Server) Duplicates() int {
 		}
 		seen[key] = true
 	}
+
 	return n
 }
 
@@ -370,6 +374,7 @@ func (s *Server) add(body map[string]any) int64 {
 			return s.lastID
 		}
 	}
+
 	body = maps.Clone(body)
 	body["update_id"] = s.lastID
 	s.updates = append(s.updates, update{s.lastID, body})
@@ -388,6 +393,7 @@ func (s *Server) Say(chat int64, text string) int64 {
 func (s *Server) Post(m map[string]any) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	m = maps.Clone(m)
 	chat := number(m["chat"], "id")
 	if _, ok := m["message_id"]; !ok {
@@ -396,6 +402,7 @@ func (s *Server) Post(m map[string]any) int64 {
 	if _, ok := m["date"]; !ok {
 		m["date"] = 1_700_000_000
 	}
+
 	if _, ok := m["from"]; !ok {
 		from := chat
 		if chat < 0 {
@@ -403,6 +410,7 @@ func (s *Server) Post(m map[string]any) int64 {
 		}
 		m["from"] = map[string]any{"id": from, "is_bot": false, "first_name": "Ann", "username": "ann"}
 	}
+
 	s.add(map[string]any{"message": m})
 	return number(m, "message_id")
 }
@@ -441,6 +449,7 @@ func number(v any, key string) int64 {
 	case float64:
 		return int64(n)
 	}
+
 	return 0
 }
 

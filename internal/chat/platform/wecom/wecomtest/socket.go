@@ -88,6 +88,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+
 	c.SetReadLimit(4 << 20)
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
@@ -101,6 +102,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 		delete(s.live, l)
 		_ = c.CloseNow()
 	}()
+
 	go func() {
 		defer end()
 		for {
@@ -137,16 +139,20 @@ func (s *Server) command(l *link, data []byte) {
 		} `json:"headers"`
 		Body map[string]any `json:"body"`
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if json.Unmarshal(data, &q) != nil || q.Headers.ReqID == "" {
 		l.send(text(map[string]any{"headers": map[string]any{"req_id": ""}, "errcode": 40008, "errmsg": "invalid frame"}))
 		return
 	}
+
 	s.frames = append(s.frames, Frame{q.Cmd, q.Headers.ReqID, q.Body})
 	if q.Cmd == "ping" && s.muted {
 		return
 	}
+
 	body, refused := s.execute(l, q.Cmd, q.Headers.ReqID, q.Body)
 	answer := map[string]any{"headers": map[string]any{"req_id": q.Headers.ReqID}, "errcode": 0, "errmsg": "ok"}
 	if refused != nil {
@@ -154,10 +160,12 @@ func (s *Server) command(l *link, data []byte) {
 	} else if body != nil {
 		answer["body"] = body
 	}
+
 	if s.held {
 		s.late = append(s.late, func() { l.send(text(answer)) })
 		return
 	}
+
 	l.send(text(answer))
 	if q.Cmd == "aibot_subscribe" && refused == nil && l.bot == s.bot {
 		for _, f := range s.waiting {
@@ -175,12 +183,14 @@ func (s *Server) execute(l *link, cmd, req string, body map[string]any) (map[str
 			return nil, &no{f.code, f.text}
 		}
 	}
+
 	if cmd == "aibot_subscribe" {
 		return nil, s.subscribe(l, body)
 	}
 	if l.bot == "" {
 		return nil, &no{846609, "aibot websocket not subscribed"}
 	}
+
 	switch cmd {
 	case "ping":
 		return nil, nil
@@ -199,6 +209,7 @@ func (s *Server) execute(l *link, cmd, req string, body map[string]any) (map[str
 	case "aibot_upload_media_finish":
 		return s.uploadEnd(body)
 	}
+
 	return nil, &no{40008, "invalid cmd"}
 }
 
@@ -214,6 +225,7 @@ func (s *Server) subscribe(l *link, body map[string]any) *no {
 	if s.bots[id] == "" || s.bots[id] != secret {
 		return &no{40001, "invalid credential"}
 	}
+
 	for old := range s.live {
 		if old != l && old.bot == id {
 			old.bot = ""
@@ -223,6 +235,7 @@ func (s *Server) subscribe(l *link, body map[string]any) *no {
 			}))
 		}
 	}
+
 	l.bot = id
 	return nil
 }
@@ -233,6 +246,7 @@ func (s *Server) respond(req string, body map[string]any) *no {
 	if r == nil || r.cmd != "aibot_msg_callback" {
 		return &no{846605, "invalid req_id"}
 	}
+
 	switch kind := word(body, "msgtype"); kind {
 	case "stream":
 		return s.stream(r, object(body, "stream"))
@@ -241,6 +255,7 @@ func (s *Server) respond(req string, body map[string]any) *no {
 	case "image", "file", "voice", "video":
 		return s.media(r.chat, kind, object(body, kind))
 	}
+
 	return &no{40008, "invalid message type"}
 }
 
@@ -253,6 +268,7 @@ func (s *Server) stream(r *request, stream map[string]any) *no {
 	if len(content) > contentMost {
 		return &no{45002, "content size out of limit"}
 	}
+
 	i := slices.IndexFunc(s.shown, func(m *Shown) bool { return m.stream == id && m.Chat == r.chat })
 	switch {
 	case i >= 0 && s.shown[i].Finished,
@@ -263,13 +279,16 @@ func (s *Server) stream(r *request, stream map[string]any) *no {
 		s.shown = append(s.shown, &Shown{Chat: r.chat, Kind: "stream", stream: id})
 		i = len(s.shown) - 1
 	}
+
 	if r.began.IsZero() {
 		r.began = s.now()
 	}
+
 	r.touched = s.now()
 	if s.shown[i].Text == content && !finish {
 		s.idle++
 	}
+
 	s.shown[i].Text, s.shown[i].Finished = content, finish
 	return nil
 }
@@ -282,6 +301,7 @@ func (s *Server) welcome(req string, body map[string]any) *no {
 	if word(body, "msgtype") != "text" {
 		return &no{40008, "invalid message type"}
 	}
+
 	r.replied = true
 	s.shown = append(s.shown, &Shown{Chat: r.chat, Kind: "text", Text: word(object(body, "text"), "content")})
 	return nil
@@ -297,11 +317,13 @@ func (s *Server) replace(req string, body map[string]any) *no {
 	if word(body, "response_type") != "update_template_card" || word(card, "task_id") != r.task {
 		return &no{40058, "invalid card"}
 	}
+
 	if word(card, "card_type") == "text_notice" {
 		if no := jump(card); no != nil {
 			return no
 		}
 	}
+
 	r.replied = true
 	for _, m := range s.shown {
 		if m.task == r.task && m.Chat == r.chat {
@@ -317,6 +339,7 @@ func (s *Server) push(body map[string]any) *no {
 	if !s.chats[chat] {
 		return &no{93006, "invalid chatid"}
 	}
+
 	switch kind {
 	case "markdown":
 		content := word(object(body, kind), "content")
@@ -325,11 +348,13 @@ func (s *Server) push(body map[string]any) *no {
 		}
 		s.shown = append(s.shown, &Shown{Chat: chat, Kind: kind, Text: content})
 		return nil
+
 	case "template_card":
 		return s.card(chat, object(body, kind))
 	case "image", "file", "voice", "video":
 		return s.media(chat, kind, object(body, kind))
 	}
+
 	return &no{40008, "invalid message type"}
 }
 
@@ -349,10 +374,12 @@ func (s *Server) card(chat string, card map[string]any) *no {
 	case word(card, "card_type") != "button_interaction" || len(list) == 0 || len(list) > buttonsMost:
 		return &no{40058, "invalid button_list"}
 	}
+
 	m := &Shown{Chat: chat, Kind: "template_card", Text: about, task: task}
 	if about == "" {
 		m.Text = title
 	}
+
 	for _, item := range list {
 		b, _ := item.(map[string]any)
 		label, key := word(b, "text"), word(b, "key")
@@ -361,6 +388,7 @@ func (s *Server) card(chat string, card map[string]any) *no {
 		}
 		m.Buttons, m.keys = append(m.Buttons, label), append(m.keys, key)
 	}
+
 	s.tasks[task] = true
 	s.shown = append(s.shown, m)
 	return nil
@@ -398,6 +426,7 @@ func (s *Server) uploadBegin(body map[string]any) (map[string]any, *no) {
 	case u.Name == "" || chunks < 1 || chunks > chunksMost || (u.size+chunkMost-1)/chunkMost > int(chunks):
 		return nil, &no{40058, "invalid parameter"}
 	}
+
 	s.uploads[u.id] = u
 	return map[string]any{"upload_id": u.id}, nil
 }
@@ -418,11 +447,13 @@ func (s *Server) uploadEnd(body map[string]any) (map[string]any, *no) {
 	if u == nil || u.id == "" {
 		return nil, &no{40058, "invalid upload_id"}
 	}
+
 	u.Data = slices.Concat(u.chunks...)
 	sum := md5.Sum(u.Data) //nolint:gosec // WeCom's checksum
 	if len(u.Data) != u.size || u.md5 != "" && u.md5 != hex.EncodeToString(sum[:]) {
 		return nil, &no{40058, "md5 mismatch"}
 	}
+
 	id := s.newID("media")
 	delete(s.uploads, u.id)
 	u.id = ""

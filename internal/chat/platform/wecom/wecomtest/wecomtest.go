@@ -135,6 +135,7 @@ func New() *Server {
 		tasks:    map[string]bool{},
 		files:    map[string]stored{},
 	}
+
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", s.socket)
 	mux.HandleFunc("GET /files/{id}", s.file)
@@ -198,6 +199,7 @@ func (s *Server) Press(m Message, label string, nested bool) error {
 	if chat == "" {
 		chat = m.From
 	}
+
 	s.mu.Lock()
 	var card *Shown
 	i := -1
@@ -206,10 +208,12 @@ func (s *Server) Press(m Message, label string, nested bool) error {
 			card, i = c, slices.Index(c.Buttons, label)
 		}
 	}
+
 	s.mu.Unlock()
 	if card == nil {
 		return fmt.Errorf("%s has no button %q", chat, label)
 	}
+
 	s.PressKey(m, card.keys[i], card.task, nested)
 	return nil
 }
@@ -229,27 +233,33 @@ func (s *Server) PressKey(m Message, key, task string, nested bool) {
 func (s *Server) callback(cmd string, m Message, body map[string]any, event, task string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if m.ID == "" {
 		m.ID = s.newID("msg")
 	}
+
 	from := map[string]any{"userid": m.From}
 	if m.Corp != "" {
 		from["corpid"] = m.Corp
 	}
+
 	body["msgid"], body["aibotid"], body["from"], body["chattype"] = m.ID, s.bot, from, "single"
 	chat := m.From
 	if m.Chat != "" {
 		body["chattype"], body["chatid"], chat = "group", m.Chat, m.Chat
 	}
+
 	s.chats[chat] = true
 	if m.At.IsZero() {
 		m.At = time.Now()
 	}
+
 	body["create_time"] = m.At.Unix()
 	req := s.newID("req")
 	if !m.NoReply {
 		s.requests[req] = &request{cmd: cmd, chat: chat, user: m.From, event: event, task: task, at: s.now()}
 	}
+
 	s.deliver(text(map[string]any{"cmd": cmd, "headers": map[string]any{"req_id": req}, "body": body}))
 	return req
 }
@@ -386,10 +396,12 @@ func Encrypt(key, data []byte) []byte {
 	for range n {
 		data = append(slices.Clip(data), byte(n))
 	}
+
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		panic(err) // a key of 32 bytes
 	}
+
 	out := make([]byte, len(data))
 	cipher.NewCBCEncrypter(block, key[:aes.BlockSize]).CryptBlocks(out, data)
 	return out
@@ -400,10 +412,12 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	f, ok := s.files[r.PathValue("id")]
 	s.fetched++
 	s.mu.Unlock()
+
 	if !ok || r.URL.Query().Get("sign") != "secret" {
 		http.NotFound(w, r)
 		return
 	}
+
 	if f.name != "" {
 		w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(f.name))
 	}
@@ -429,10 +443,12 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if q.Get("source") == "" || q.Get("sourceID") == "" || !slices.Contains([]string{"0", "1", "2", "3"}, q.Get("plat")) {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
 	}
+
 	s.codes++
 	code := fmt.Sprintf("scode%d", s.codes)
 	_, _ = fmt.Fprint(w, text(map[string]any{"data": map[string]any{"scode": code, "auth_url": s.web.URL + "/ai/qc/gen?scode=" + code}}))
@@ -441,6 +457,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 func (s *Server) result(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	state := "wait"
 	if len(s.scans) > 0 {
 		state = s.scans[0]
@@ -448,6 +465,7 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) {
 	if len(s.scans) > 1 {
 		s.scans = s.scans[1:]
 	}
+
 	data := map[string]any{"status": state}
 	switch {
 	case r.URL.Query().Get("scode") != fmt.Sprintf("scode%d", s.codes):
@@ -458,5 +476,6 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request) {
 	case state == "success":
 		data["bot_info"] = map[string]any{"botid": s.bot, "secret": Secret}
 	}
+
 	_, _ = fmt.Fprint(w, text(map[string]any{"data": data}))
 }

@@ -32,11 +32,13 @@ func Encrypt(key, plain []byte) []byte {
 	if err != nil {
 		panic(err)
 	}
+
 	n := 16 - len(plain)%16
 	out := append([]byte{}, plain...)
 	for range n {
 		out = append(out, byte(n))
 	}
+
 	for i := 0; i < len(out); i += 16 {
 		block.Encrypt(out[i:i+16], out[i:i+16])
 	}
@@ -48,14 +50,17 @@ func decrypt(key, data []byte) ([]byte, bool) {
 	if err != nil || len(data) == 0 || len(data)%16 != 0 {
 		return nil, false
 	}
+
 	out := append([]byte{}, data...)
 	for i := 0; i < len(out); i += 16 {
 		block.Decrypt(out[i:i+16], out[i:i+16])
 	}
+
 	n := int(out[len(out)-1])
 	if n == 0 || n > 16 {
 		return nil, false
 	}
+
 	for _, b := range out[len(out)-n:] {
 		if int(b) != n {
 			return nil, false
@@ -72,6 +77,7 @@ func Key() []byte { return []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 
 func (s *Server) Store(data []byte, form string) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	param := fmt.Sprintf("param=%d&x/+", len(s.files)+1) // must be escaped in an address
 	f := &stored{data: data}
 	media := map[string]any{"encrypt_query_param": param, "encrypt_type": 1}
@@ -82,6 +88,7 @@ func (s *Server) Store(data []byte, form string) map[string]any {
 			media["aes_key"] = base64.StdEncoding.EncodeToString([]byte(hex.EncodeToString(Key())))
 		}
 	}
+
 	s.files[param] = f
 	return media
 }
@@ -96,6 +103,7 @@ func (s *Server) announce(body map[string]any) map[string]any {
 	u.key, err = hex.DecodeString(word("aeskey"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	switch {
 	case err != nil || len(u.key) != 16 || len(u.fileKey) != 32 || u.kind == "":
 		return refusal(Invalid, "aeskey, filekey or media_type")
@@ -104,6 +112,7 @@ func (s *Server) announce(body map[string]any) map[string]any {
 	case !s.people[word("to_user_id")]:
 		return refusal(Invalid, "to_user_id")
 	}
+
 	u.address = "up=" + strconv.Itoa(len(s.pending)+1) + "&/+"
 	s.pending[u.address] = u
 	return map[string]any{"ret": 0, "upload_param": u.address}
@@ -114,10 +123,12 @@ func (s *Server) cdn(w http.ResponseWriter, r *http.Request, name string) {
 	s.mu.Lock()
 	f := s.failure("cdn/" + name)
 	s.mu.Unlock()
+
 	if f != nil {
 		s.fail(w, f)
 		return
 	}
+
 	param := r.URL.Query().Get("encrypted_query_param")
 	switch {
 	case name == "download" && r.Method == http.MethodGet:
@@ -126,12 +137,14 @@ func (s *Server) cdn(w http.ResponseWriter, r *http.Request, name string) {
 		if f != nil {
 			s.fetched++
 		}
+
 		s.mu.Unlock()
 		if f == nil {
 			http.NotFound(w, r)
 			return
 		}
 		_, _ = w.Write(f.data)
+
 	case name == "upload" && r.Method == http.MethodPost:
 		s.upload(w, r, param)
 	default:
@@ -143,6 +156,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, param string) {
 	data, err := io.ReadAll(r.Body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	u := s.pending[param]
 	refuse := func(why string) {
 		w.Header().Set("X-Error-Message", why)
@@ -152,6 +166,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, param string) {
 		refuse("encrypted_query_param, filekey or Content-Type")
 		return
 	}
+
 	plain, ok := decrypt(u.key, data)
 	sum := md5.Sum(plain) //nolint:gosec // see above
 	if !ok || len(data) != u.size || len(plain) != u.raw || hex.EncodeToString(sum[:]) != u.sum {
@@ -162,6 +177,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, param string) {
 		s.noParam--
 		return
 	}
+
 	got := "got=" + strconv.Itoa(len(s.files)+1) + "&/+"
 	s.files[got] = &stored{data: data, key: u.key}
 	w.Header().Set("X-Encrypted-Param", got)
@@ -178,10 +194,12 @@ func (s *Server) attach(m *Message, kind string, item map[string]any) string {
 	if err != nil || bad != nil || f == nil || media["encrypt_type"] != 1.0 {
 		return "media"
 	}
+
 	plain, ok := decrypt(key, f.data)
 	if !ok {
 		return "media.aes_key"
 	}
+
 	m.File = &File{Kind: kind, Data: plain}
 	size := map[string]string{"image": "mid_size", "video": "video_size"}[kind]
 	switch {
@@ -193,5 +211,6 @@ func (s *Server) attach(m *Message, kind string, item map[string]any) string {
 			return "file_name or len"
 		}
 	}
+
 	return ""
 }

@@ -11,14 +11,17 @@ func (s *Server) makeCode(body map[string]any) map[string]any {
 	list, _ := body["local_token_list"].([]any)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if len(list) > 10 {
 		return refusal(Invalid, "local_token_list")
 	}
+
 	for _, t := range list {
 		if known, _ := t.(string); !s.tokens[known] {
 			return refusal(Invalid, "local_token_list")
 		}
 	}
+
 	s.codes++
 	s.wrong = 0
 	return map[string]any{"ret": 0, "qrcode": s.code(), "qrcode_img_content": "https://liteapp.weixin.qq.com/q/" + s.code()}
@@ -37,9 +40,11 @@ func (s *Server) Codes() int {
 func (s *Server) codeStatus(r *http.Request) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if r.URL.Query().Get("qrcode") != s.code() {
 		return map[string]any{"ret": 0, "status": "expired"}
 	}
+
 	if len(s.states) == 0 {
 		changed := s.changed
 		s.mu.Unlock()
@@ -49,10 +54,12 @@ func (s *Server) codeStatus(r *http.Request) map[string]any {
 		case <-limit.C:
 		case <-r.Context().Done():
 		}
+
 		limit.Stop()
 		s.mu.Lock()
 		return map[string]any{"ret": 0, "status": "wait"}
 	}
+
 	st := s.states[0]
 	if typed := r.URL.Query().Get("verify_code"); st.Status == "need_verifycode" && typed != "" {
 		if typed == st.Code {
@@ -64,6 +71,7 @@ func (s *Server) codeStatus(r *http.Request) map[string]any {
 			return map[string]any{"ret": 0, "status": "verify_code_blocked"}
 		}
 	}
+
 	if st.Status != "need_verifycode" {
 		s.states = s.states[1:]
 	}
@@ -83,5 +91,6 @@ func (s *Server) codeStatus(r *http.Request) map[string]any {
 			out["baseurl"] = st.Base
 		}
 	}
+
 	return out
 }

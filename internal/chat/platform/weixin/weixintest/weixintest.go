@@ -251,6 +251,7 @@ func Text(s string) map[string]any {
 func (s *Server) Post(m map[string]any) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	m = maps.Clone(m)
 	user, _ := m["from_user_id"].(string)
 	for key, value := range map[string]any{
@@ -260,16 +261,19 @@ func (s *Server) Post(m map[string]any) string {
 			m[key] = value
 		}
 	}
+
 	if _, ok := m["message_id"]; !ok {
 		m["message_id"] = json.Number(s.nextID())
 	}
 	if _, ok := m["context_token"]; !ok {
 		m["context_token"] = s.context(user)
 	}
+
 	body, err := json.Marshal(m)
 	if err != nil {
 		panic(err)
 	}
+
 	id := fmt.Sprint(m["message_id"])
 	s.events = append(s.events, event{id, body})
 	s.wake()
@@ -341,16 +345,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.cdn(w, r, name)
 		return
 	}
+
 	path, ok := strings.CutPrefix(r.URL.Path, "/ilink/bot/")
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
+
 	body := map[string]any{}
 	data, err := io.ReadAll(r.Body)
 	if err == nil && r.Method == http.MethodPost {
 		err = json.Unmarshal(data, &body)
 	}
+
 	if err != nil {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
@@ -359,10 +366,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	f := s.failure(path)
 	s.mu.Unlock()
+
 	if f != nil && !f.Done {
 		s.fail(w, f)
 		return
 	}
+
 	answer := s.handle(r, path, body)
 	ret, _ := answer["ret"].(int)
 	s.note(func() {
@@ -373,6 +382,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	})
+
 	if f != nil {
 		s.fail(w, f)
 		return
@@ -381,6 +391,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(raw) //nolint:gosec // what a test scripted
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)
 }
@@ -394,6 +405,7 @@ func (s *Server) fail(w http.ResponseWriter, f *Failure) {
 			w.Header().Set("Retry-After", strconv.Itoa(f.After))
 		}
 		http.Error(w, f.Text, f.Status)
+
 	case f.Body != "":
 		_, _ = io.WriteString(w, f.Body)
 	default:
@@ -417,6 +429,7 @@ func headers(r *http.Request, body map[string]any) string {
 	if r.Header.Get("Content-Type") != "application/json" || r.Header.Get("AuthorizationType") != "ilink_bot_token" {
 		return "Content-Type or AuthorizationType"
 	}
+
 	uin, err := base64.StdEncoding.DecodeString(r.Header.Get("X-WECHAT-UIN"))
 	if _, bad := strconv.ParseUint(string(uin), 10, 32); err != nil || bad != nil {
 		return "X-WECHAT-UIN"
@@ -424,6 +437,7 @@ func headers(r *http.Request, body map[string]any) string {
 	if strings.HasSuffix(r.URL.Path, "/get_bot_qrcode") {
 		return ""
 	}
+
 	base, _ := body["base_info"].(map[string]any)
 	named, _ := base["channel_version"].(string)
 	var major, minor, patch int
@@ -440,18 +454,21 @@ func (s *Server) handle(r *http.Request, path string, body map[string]any) map[s
 	if wrong := headers(r, body); wrong != "" {
 		return refusal(Invalid, "%s", wrong)
 	}
+
 	switch path {
 	case "get_bot_qrcode":
 		return s.makeCode(body)
 	case "get_qrcode_status":
 		return s.codeStatus(r)
 	}
+
 	s.mu.Lock()
 	valid := s.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	s.mu.Unlock()
 	if !valid {
 		return map[string]any{"ret": Stale, "errcode": Stale, "errmsg": "session timeout"}
 	}
+
 	switch path {
 	case "getupdates":
 		return s.updates(r, body)
@@ -466,9 +483,11 @@ func (s *Server) handle(r *http.Request, path string, body map[string]any) map[s
 			return refusal(Invalid, "typing_ticket or status")
 		}
 		return map[string]any{"ret": 0}
+
 	case "msg/notifystart", "msg/notifystop":
 		return map[string]any{"ret": 0}
 	}
+
 	return refusal(Invalid, "unknown method")
 }
 
@@ -476,9 +495,11 @@ func (s *Server) config(body map[string]any) map[string]any {
 	user, _ := body["ilink_user_id"].(string)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if !s.people[user] && user != Owner {
 		return refusal(Invalid, "ilink_user_id")
 	}
+
 	out := map[string]any{"ret": 0, "typing_ticket": "ticket-" + user}
 	if s.fresh != "" {
 		out["context_token"], s.fresh = s.fresh, ""
@@ -496,6 +517,7 @@ func (s *Server) updates(r *http.Request, body map[string]any) map[string]any {
 			return refusal(Invalid, "get_updates_buf")
 		}
 	}
+
 	limit := time.NewTimer(s.Hold)
 	defer limit.Stop()
 	for {
@@ -503,12 +525,14 @@ func (s *Server) updates(r *http.Request, body map[string]any) map[string]any {
 		at = min(at, len(s.events))
 		s.acked = max(s.acked, at)
 		changed, news := s.changed, s.events[at:]
+
 		if len(s.raw) > 0 {
 			raw := s.raw[0]
 			s.raw = s.raw[1:]
 			s.mu.Unlock()
 			return map[string]any{"raw": raw}
 		}
+
 		s.mu.Unlock()
 		if len(news) > 0 {
 			list := make([]json.RawMessage, len(news))
@@ -517,6 +541,7 @@ func (s *Server) updates(r *http.Request, body map[string]any) map[string]any {
 			}
 			return map[string]any{"ret": 0, "msgs": list, "get_updates_buf": "buf-" + strconv.Itoa(at+len(news)), "longpolling_timeout_ms": 35000}
 		}
+
 		select {
 		case <-changed:
 		case <-limit.C:
@@ -534,12 +559,14 @@ func (s *Server) send(body map[string]any) map[string]any {
 	items, _ := msg["item_list"].([]any)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	switch {
 	case msg["message_type"] != 2.0 || msg["message_state"] != 2.0 || word("client_id") == "" || len(items) != 1:
 		return refusal(Invalid, "message_type, message_state, client_id or item_list")
 	case !s.people[word("to_user_id")]:
 		return refusal(Invalid, "to_user_id")
 	}
+
 	item, _ := items[0].(map[string]any)
 	m := Message{To: word("to_user_id"), ClientID: word("client_id"), RunID: word("run_id"), Context: word("context_token"), Item: item}
 	if wrong := s.read(item, &m); wrong != "" {
@@ -557,6 +584,7 @@ func (s *Server) send(body map[string]any) map[string]any {
 	default:
 		a.left--
 	}
+
 	m.ID, m.Made = s.nextID(), time.Now()
 	s.messages = append(s.messages, m)
 	return map[string]any{"ret": 0, "message_id": json.Number(m.ID)}
@@ -572,6 +600,7 @@ func (s *Server) read(item map[string]any, m *Message) string {
 			return "text_item.text"
 		}
 		return ""
+
 	case 11.0, 12.0:
 		return ""
 	case 2.0:
@@ -581,5 +610,6 @@ func (s *Server) read(item map[string]any, m *Message) string {
 	case 5.0:
 		return s.attach(m, "video", inner("video_item"))
 	}
+
 	return "item.type"
 }

@@ -195,15 +195,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Browser-originated WebSocket connections are not allowed", http.StatusForbidden)
 		return
 	}
+
 	c, err := ws.Accept(w, r, nil)
 	if err != nil {
 		return
 	}
+
 	defer c.CloseNow() //nolint:errcheck // it ends anyway
 	c.SetReadLimit(64 << 20)
 	if !s.auth(r.Context(), c) {
 		return
 	}
+
 	s.greet(c) //nolint:contextcheck // what tests send has no request
 	for {
 		_, data, err := c.Read(r.Context())
@@ -212,6 +215,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.serve(c, data) //nolint:contextcheck // what tests send has no request
 	}
+
 	s.mu.Lock()
 	if s.client == c {
 		s.client = nil
@@ -227,6 +231,7 @@ func (s *Server) auth(ctx context.Context, c *ws.Conn) bool {
 		_ = c.Close(4001, "Auth timeout")
 		return false
 	}
+
 	var f Frame
 	if json.Unmarshal(data, &f) != nil || f["type"] != "auth" || f["token"] != Token {
 		s.mu.Lock()
@@ -235,6 +240,7 @@ func (s *Server) auth(ctx context.Context, c *ws.Conn) bool {
 		_ = c.Close(4003, "Invalid token")
 		return false
 	}
+
 	return true
 }
 
@@ -249,6 +255,7 @@ func (s *Server) greet(c *ws.Conn) {
 	if data, err := json.Marshal(hello); err == nil && !s.Old {
 		_ = c.Write(context.Background(), ws.MessageText, data)
 	}
+
 	s.client = c
 	pending := slices.Clone(s.pending)
 	s.mu.Unlock()
@@ -264,6 +271,7 @@ func (s *Server) serve(c *ws.Conn, data []byte) {
 		s.tell(Frame{"type": "error", "error": "SyntaxError: Unexpected token"})
 		return
 	}
+
 	kind, _ := f["type"].(string)
 	s.mu.Lock()
 	s.asked = append(s.asked, f)
@@ -275,6 +283,7 @@ func (s *Server) serve(c *ws.Conn, data []byte) {
 	default:
 		answer = s.do(kind, f)
 	}
+
 	s.mu.Unlock()
 	if fail != nil && fail.Drop {
 		_ = c.CloseNow()
@@ -283,12 +292,14 @@ func (s *Server) serve(c *ws.Conn, data []byte) {
 	if answer == nil {
 		return
 	}
+
 	if s.Old {
 		delete(answer, "code")
 		delete(answer, "retryAfter")
 	} else if id, ok := f["id"]; ok {
 		answer["id"] = id
 	}
+
 	s.tell(answer)
 }
 
@@ -311,12 +322,14 @@ func (s *Server) do(kind string, f Frame) Frame {
 	if s.Old && kind != "send" && kind != "send_media" {
 		return Frame{"type": "sent", "to": f["to"]} // it does nothing and says so
 	}
+
 	switch kind {
 	case "send", "send_media":
 		if s.status != "connected" {
 			return Frame{"type": "error", "error": "Error: Not connected", "code": "not_ready"}
 		}
 		return s.send(f)
+
 	case "ack":
 		s.pending = slices.DeleteFunc(s.pending, func(p Frame) bool { return p["id"] == f["id"] })
 	case "presence", "read":
@@ -329,22 +342,26 @@ func (s *Server) do(kind string, f Frame) Frame {
 		if !ok {
 			return refuse("no file %q", ref)
 		}
+
 		path := filepath.Join(s.dir, fmt.Sprintf("wa_%d", len(s.asked)))
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			return refuse("%v", err)
 		}
 		return Frame{"type": "file", "path": path}
+
 	case "login":
 		if phone, _ := f["phone"].(string); phone != "" {
 			return Frame{"type": "code", "code": "ABCD-1234", "expires": 160}
 		}
 		return Frame{"type": "qr", "qr": "2@qr-content", "expires": 60}
+
 	case "logout":
 		s.status = "logged_out"
 		return Frame{"type": "status", "status": "logged_out"}
 	default:
 		return refuse("unknown type %q", kind)
 	}
+
 	return nil
 }
 
@@ -362,10 +379,12 @@ func (s *Server) send(f Frame) Frame {
 	if err := validJID(f["to"]); err != nil {
 		return err
 	}
+
 	m := Message{To: word("to"), Text: word("text") + word("caption"), Kind: word("kind"), MIME: word("mimetype"), FileName: word("fileName")}
 	if r, ok := f["replyTo"].(map[string]any); ok {
 		m.Quote = fmt.Sprintf("%v/%v", r["id"], r["participant"])
 	}
+
 	if f["type"] == "send_media" {
 		data, err := os.ReadFile(word("filePath"))
 		if err != nil {
@@ -375,17 +394,21 @@ func (s *Server) send(f Frame) Frame {
 	} else if m.Text == "" {
 		return refuse("empty message")
 	}
+
 	if len([]rune(m.Text)) > maxText {
 		return refuse("bad-request: too long")
 	}
+
 	key := word("key")
 	if id := s.keys[key]; key != "" && id != "" && !s.Old {
 		return Frame{"type": "sent", "to": m.To, "messageId": id}
 	}
+
 	s.messages = append(s.messages, m)
 	if s.Old {
 		return Frame{"type": "sent", "to": m.To}
 	}
+
 	id := fmt.Sprintf("3EB0%06d", len(s.messages))
 	s.keys[key] = id
 	return Frame{"type": "sent", "to": m.To, "messageId": id}
