@@ -163,7 +163,7 @@ func TestCatchUpGoesOn(t *testing.T) {
 	r.reopen(nil)
 	defer r.begin()()
 	r.receive(2)
-	if !strings.Contains(r.Log.String(), "cannot be read") {
+	if !strings.Contains(r.Log.String(), "cannot read posts missed while offline") {
 		t.Errorf("the log does not say what was not read:\n%s", r.Log)
 	}
 }
