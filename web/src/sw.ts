@@ -74,6 +74,7 @@ worker.addEventListener("push", (e) => {
   } catch {
     // The browser insists on a notification for every message.
   }
+
   const body = texts[navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en"][kind];
   e.waitUntil(
     worker.registration.showNotification("nanobot", {
@@ -95,5 +96,6 @@ worker.addEventListener("notificationclick", (e) => {
     await page.focus();
     return page.navigate(inbox).catch(() => undefined);
   };
+
   e.waitUntil(show());
 });

@@ -61,6 +61,7 @@ function Closed({ item }: { item: QuestionItem }) {
       : item.state === "answered" && option
         ? t("ask.answered", { option })
         : (item.why ?? tt("approve.unanswered"));
+
   return (
     <details class="tool asked-before">
       <summary>
@@ -91,6 +92,7 @@ function Card({ item, chat }: { item: QuestionItem; chat?: string }) {
     else if (!answer(chat, item.id, option, words)) return toast(t("ask.offline"), true);
     setSent(true);
   };
+
   const approval = item.code !== undefined;
   const key = (e: KeyboardEvent) => {
     if (e.target !== e.currentTarget || e.ctrlKey || e.metaKey || e.altKey || !approval) return;
@@ -100,9 +102,11 @@ function Card({ item, chat }: { item: QuestionItem; chat?: string }) {
     e.preventDefault();
     say(option);
   };
+
   // An approval: deny, the narrowest yes, and a menu of those that last.
   const first = item.options.find((o) => o !== "no");
   const more = item.options.filter((o) => o !== "no" && o !== first);
+
   return (
     <section
       class="approval"
@@ -177,6 +181,7 @@ function Facts({ detail: d, text }: { detail: Detail; text: string }) {
       ? tt(`value.network.${d.network}`)
       : d.network;
   const command = d.command !== undefined || d.tool === "exec";
+
   return (
     <>
       {d.command && (

@@ -20,15 +20,18 @@ export function Archive({ onClose }: { onClose(): void }) {
     { archived: 1, limit: 50, cursor: cursors[cursors.length - 1] },
     "sessions",
   );
+
   const restore = (id: string) =>
     request<Restored>("session.restore", { id }).then(({ key }) => {
       void refreshSessions();
       onClose();
       go(chatHref(key));
     }, fail);
+
   const [doomed, setDoomed] = useState<Session | undefined>(undefined);
   const nameOf = (s: Session) => label(s.title || s.preview) || label(s.key);
   const erase = (id: string) => void request("session.erase", { id }).then(() => refreshSessions(), fail);
+
   return (
     <Dialog title={t("archive.title")} onClose={onClose}>
       <Read of={list}>

@@ -45,8 +45,10 @@ export function Chat({ id, at }: { id: string; at?: number }) {
     open(id);
     if (at !== undefined) void openPart(id, at);
   }, [id, at, signedIn]);
+
   useSeen(id);
   useAnnounce(id, state);
+
   return (
     <>
       <Bar title={titleOf(id)}>
@@ -196,6 +198,7 @@ function useAnnounce(id: string, state: Thread) {
       said = last.text.slice(h.length, Math.max(h.length, end)).slice(0, 2000);
       h.length = Math.max(h.length, end);
     }
+
     if (running !== h.running) {
       h.running = running;
       said = running ? `${t("chat.working")} ${said}` : `${said}\n${t("chat.done")}`;

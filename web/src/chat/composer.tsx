@@ -31,6 +31,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     timer.current = undefined;
     drafts.write(draftKey, f.value);
   };
+
   // Drafts are known when the gateway has told its id; what was typed before is kept there.
   const known = gateway.value?.gateway;
   useLayoutEffect(() => {
@@ -39,12 +40,14 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     else keep(f);
     grow(f);
   }, [draftKey, known]);
+
   useEffect(() => {
     const f = field.current!;
     if (matchMedia("(pointer: fine)").matches) f.focus();
     const leave = () => {
       if (timer.current) keep(f);
     };
+
     addEventListener("pagehide", leave);
     return () => {
       leave();
@@ -56,6 +59,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     const fit = text.startsWith("/") ? fitting(await commands(), text) : [];
     if (field.current?.value === text) setPalette({ fit, chosen: 0 });
   };
+
   const choose = (c: SlashCommand) => {
     const f = field.current!;
     f.value = completed(c);
@@ -63,6 +67,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     setPalette(none);
     f.focus();
   };
+
   const changed = () => {
     const f = field.current!;
     grow(f);
@@ -71,23 +76,27 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     setSize(used > warnAt ? used : 0);
     timer.current ??= setTimeout(() => keep(f), 500);
   };
+
   const empty = (f: HTMLTextAreaElement) => {
     f.value = "";
     changed();
     keep(f);
     f.focus();
   };
+
   // asFile attaches a text, and reports whether it could.
   const asFile = (text: string): boolean => {
     const before = attached(draftKey).peek().length;
     add(draftKey, [new File([text], t("compose.filename"), { type: "text/plain" })]);
     return attached(draftKey).peek().length > before;
   };
+
   // convert makes a file of a text that is too long for a message.
   const convert = () => {
     const f = field.current!;
     if (asFile(f.value)) empty(f);
   };
+
   const submit = () => {
     const f = field.current!;
     const text = f.value.trim();
@@ -100,6 +109,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     empty(f);
     send(chat, text, media);
   };
+
   const insert = (text: string) => {
     const f = field.current;
     const joined = (old: string) => [old.trimEnd(), text].filter(Boolean).join(" ");
@@ -108,6 +118,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     changed();
     f.focus();
   };
+
   const paste = (e: ClipboardEvent) => {
     const files = filesOf(e.clipboardData);
     const text = e.clipboardData?.getData("text/plain") ?? "";
@@ -119,6 +130,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     f.setRangeText(text.replace(/\r\n?/g, "\n"), f.selectionStart, f.selectionEnd, "end");
     changed();
   };
+
   useEffect(() => {
     // A file that misses the composer must not replace the page.
     const over = (e: DragEvent) => e.dataTransfer?.types.includes("Files") && e.preventDefault();
@@ -127,6 +139,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
       e.preventDefault();
       add(draftKey, filesOf(e.dataTransfer));
     };
+
     addEventListener("dragover", over);
     addEventListener("drop", drop);
     return () => {
@@ -134,6 +147,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
       removeEventListener("drop", drop);
     };
   }, [draftKey]);
+
   // pick reports whether a key was for the list of commands.
   const pick = (e: KeyboardEvent): boolean => {
     const { fit, chosen } = palette;
@@ -146,6 +160,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     else return false;
     return true;
   };
+
   const key = (e: KeyboardEvent) => {
     if (pick(e)) {
       e.preventDefault();
@@ -156,6 +171,7 @@ export function Composer({ chat, draftKey, running }: { chat: string; draftKey: 
     e.preventDefault();
     submit();
   };
+
   return (
     <form class="composer" onSubmit={(e) => (e.preventDefault(), submit())}>
       {palette.fit.length > 0 && <Palette commands={palette.fit} chosen={palette.chosen} onChoose={choose} />}

@@ -27,13 +27,16 @@ export function Estimate({ session, field }: { session: string; field: { current
         () => n === asked && setE(undefined), // nothing depends on it
       );
     };
+
     const typed = () => {
       clearTimeout(timer);
       timer = setTimeout(ask, pause);
     };
+
     typed();
     f.addEventListener("input", typed);
     f.form?.addEventListener("submit", typed);
+
     return () => {
       asked++;
       clearTimeout(timer);
@@ -41,9 +44,11 @@ export function Estimate({ session, field }: { session: string; field: { current
       f.form?.removeEventListener("submit", typed);
     };
   }, [session]);
+
   if (!e) return null;
   const range = rangeText(e.low_usd, e.high_usd);
   const left = e.limits.filter((l) => l.unit === "usd").sort((a, b) => a.left - b.left)[0];
+
   return (
     <span class="estimate">
       {left ? t("costs.estimate.left", { range, left: dollars(left.left) }) : t("costs.estimate", { range })}

@@ -54,6 +54,7 @@ function One({ of, file }: { of: string; file: Attached }) {
     : file.upload
       ? size(file.size)
       : t("attach.sending", { share: Math.round(file.share * 100) });
+
   return (
     <li class={file.failure ? "bad" : undefined}>
       {file.blob && <img src={file.blob} alt="" />}

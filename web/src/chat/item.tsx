@@ -116,12 +116,15 @@ function Actions({ item, id }: { item: UserItem | TextItem; id: string }) {
     !kept.has(id) &&
     !isTemporary(id) &&
     !(item.kind === "user" ? item.command : item.calls);
+
   const branch = async () => {
     const index = await indexOf(id, item);
     if (index === undefined) return toast(t("chat.notstored"), true);
     await fork(id, item.kind === "user" ? index : index + 1, item.kind === "user" ? item.text : undefined);
   };
+
   const words = item.kind === "user" ? t("chat.edit") : t("chat.fork");
+
   return (
     <span class="actions">
       <button

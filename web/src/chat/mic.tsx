@@ -27,6 +27,7 @@ export function Mic({ onText }: { onText(text: string): void }) {
       (r) => (left.current || running.current ? r.cancel() : ((running.current = r), setState("listening"))),
       () => toast(t("voice.denied"), true),
     );
+
   const finish = async () => {
     const r = running.current!;
     running.current = undefined;
@@ -38,9 +39,12 @@ export function Mic({ onText }: { onText(text: string): void }) {
       const key = `value.voice.${String(why)}`;
       toast(t("voice.failed", { why: has(key) ? t(key) : visible(String(why)) }), true);
     }
+
     setState("idle");
   };
+
   const words = state === "idle" ? t("voice.start") : state === "listening" ? t("voice.stop") : t("voice.reading");
+
   return (
     <button
       type="button"

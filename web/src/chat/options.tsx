@@ -52,12 +52,14 @@ export function Options({ chat, thread, onClose }: { chat: string; thread: Threa
     if (sent) onClose();
     else toast(t("options.offline"), true);
   };
+
   const pick = (value: string, label: string, hint = "") => (
     <label key={value}>
       <input type="radio" name="model" checked={model === value} onChange={() => setChoice(value)} /> {visible(label)}{" "}
       {hint && <span class="hint">{visible(hint)}</span>}
     </label>
   );
+
   return (
     <Dialog title={t("options.title")} onClose={onClose}>
       <form class="options" onSubmit={save}>

@@ -38,6 +38,7 @@ function Frame({ shown }: { shown: Panel }) {
     wide.addEventListener("change", change);
     return () => wide.removeEventListener("change", change);
   }, []);
+
   const close = () => (panel.value = undefined);
   const title = shown.kind === "file" ? visible(shown.path) : t("panel.diff");
   const content: ComponentChildren =
@@ -54,6 +55,7 @@ function Frame({ shown }: { shown: Panel }) {
       </Dialog>
     );
   }
+
   return (
     <aside class="panel" aria-label={title} onKeyDown={(e) => e.key === "Escape" && close()}>
       <header class="bar">

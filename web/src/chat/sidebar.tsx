@@ -53,6 +53,7 @@ export function groups(
     g.sessions.push(s);
     out.set(id, g);
   };
+
   const top = new Set(pinned);
   for (const s of all) if (top.has(s.key)) put("chats.pinned", say("chats.pinned"), s);
   all = all.filter((s) => !top.has(s.key));
@@ -63,6 +64,7 @@ export function groups(
     const n = at >= today ? 0 : at >= today - day ? 1 : at >= today - 6 * day ? 2 : 3;
     put(names[n]!, say(names[n]!), s);
   }
+
   for (const s of all) {
     if (chatOf(s.key) !== undefined) continue;
     const channel = visible(s.key.split(":")[0]!);
@@ -80,6 +82,7 @@ export function Sidebar() {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => void refreshSessions(), 200);
   };
+
   return (
     <aside class={drawer.value ? "side open" : "side"} aria-label={t("chats.title")}>
       <div class="top">
@@ -181,6 +184,7 @@ function ChatRow({ session }: { session: Session }) {
   const title = label(session.title || session.preview) || t("chats.untitled");
   const pinned = sidebar.value.pinned?.includes(session.key) ?? false;
   const unread = current ? 0 : (session.unread ?? 0);
+
   return (
     <div class={current ? "chat-row current" : "chat-row"}>
       {session.running && <span class="dot" role="img" aria-label={t("chats.running")} />}

@@ -91,8 +91,10 @@ export class ThreadView extends Component<Props, State> {
           changed = true;
         }
       }
+
       if (changed) this.setState({ version: this.heights.version });
     });
+
     this.observer.observe(this.box.current!);
     for (const el of this.box.current!.querySelectorAll<HTMLElement>("[data-id]")) this.observe(el);
     this.place();
@@ -142,10 +144,12 @@ export class ThreadView extends Component<Props, State> {
       box.scrollTop = this.view.top;
       return;
     }
+
     if (this.state.end) {
       box.scrollTop = this.tops[this.rows.length]! + 10_000; // the end, without asking for the layout
       return;
     }
+
     const a = this.anchor;
     if (!a) return;
     const n = this.rows.findIndex((r) => r.id === a.id);
@@ -200,6 +204,7 @@ export class ThreadView extends Component<Props, State> {
     this.state.from = from;
     this.state.to = to;
     const asked = waiting(thread.items);
+
     return (
       <div class="thread-box">
         <div

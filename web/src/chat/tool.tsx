@@ -30,6 +30,7 @@ export function subject(args: string): string {
   ]) {
     if (typeof o[name] === "string") return oneLine(o[name]);
   }
+
   const first = Object.values(o).find((v) => typeof v === "string");
   return oneLine(typeof first === "string" ? first : Object.keys(o).length ? args : "");
 }
@@ -111,6 +112,7 @@ export function Tool({ item, waiting = false }: { item: ToolItem; waiting?: bool
   const how = standing(item, waiting);
   const open = chosen ?? (running && item.output !== undefined); // what runs shows its output
   const changed = item.edits?.reduce((n, e) => [n[0]! + (e.added ?? 0), n[1]! + (e.deleted ?? 0)], [0, 0]);
+
   return (
     <details class="tool" open={open} onToggle={(e) => e.currentTarget.open !== open && setOpen(e.currentTarget.open)}>
       <summary>
@@ -169,6 +171,7 @@ export function Group({ item }: { item: GroupItem }) {
     .map(({ kind, n }) => (n === 1 ? tt(`value.group.${kind}.one`) : tt(`value.group.${kind}`, { n })))
     .join(tt("tools.and"));
   const ms = item.tools.reduce((sum, x) => sum + (x.ms ?? 0), 0);
+
   return (
     <details class="tool" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>
@@ -257,6 +260,7 @@ function Output({ text, steps }: { text: string; steps: boolean }) {
     const b = e.currentTarget as HTMLElement;
     away.current = b.scrollHeight - b.scrollTop - b.clientHeight > 24;
   };
+
   return (
     <div class="part">
       <h4>{steps ? tt("tools.steps") : tt("tools.output")}</h4>

@@ -37,6 +37,7 @@ export function Undo({ id, done, onClose }: { id: string; done?(by: string): voi
       },
     );
   };
+
   return (
     <Dialog title={redo ? t("undo.title.redo") : t("undo.title")} onClose={onClose}>
       <Read of={one}>
@@ -44,6 +45,7 @@ export function Undo({ id, done, onClose }: { id: string; done?(by: string): voi
           if (!p) return <p>{t("undo.running")}</p>;
           const conflicts = p.skipped?.some((s) => s.conflict) ?? false;
           const some = (p.restored?.length ?? 0) + (p.deleted?.length ?? 0) > 0;
+
           return (
             <form class="undo" onSubmit={(e) => (e.preventDefault(), apply())}>
               <Paths title={t("undo.restored")} list={p.restored} />

@@ -58,6 +58,7 @@ export function translate(s: Sentences, text: string, depth = 4): string {
     const values = valuesOf(p.parts, text);
     if (values) return p.to.replace(/\{(\d)\}/g, (_, n: string) => translate(s, values[Number(n) - 1] ?? "", depth - 1));
   }
+
   for (const [sign, to] of [["; ", "；"], [": ", "："]] as const) {
     const parts = text.split(sign);
     const out = parts.length > 1 ? parts.map((p) => translate(s, p, depth - 1)) : parts;

@@ -108,6 +108,7 @@ function Status() {
         {t("app.unreachable")}
       </p>
     );
+
   if (newer.value) {
     return (
       <p class="status" role="status">
@@ -118,6 +119,7 @@ function Status() {
       </p>
     );
   }
+
   if (l.state === "waiting") {
     return (
       <p class="status" role="status">
@@ -128,6 +130,7 @@ function Status() {
       </p>
     );
   }
+
   if (unsaved.value) return <p class="status">{t("app.unsaved")}</p>;
   if (gateway.value && !gateway.value.encrypted && !local && location.protocol !== "https:")
     return <p class="status">{t("app.plain")}</p>;

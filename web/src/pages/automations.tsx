@@ -21,6 +21,7 @@ export default function Automations({ rest: [part = "", verb] }: PageProps) {
   const list = useRead<AutomationList>("webui/automations", { days: 7 }, "automations");
   useWatch("automations", true, list.data?.automations.some((a) => a.running) ? 1000 : 4000);
   const listed = ["", "calendar"].includes(part);
+
   return (
     <>
       <Bar title={common("page.automations")} />
@@ -101,6 +102,7 @@ function List({ all }: { all: Automation[] }) {
         </ul>
       </section>
     );
+
   return (
     <>
       {group(
@@ -125,8 +127,10 @@ function Calendar({ all }: { all: Automation[] }) {
     const day = new Date(run.at).toDateString();
     days.set(day, [...(days.get(day) ?? []), run]);
   }
+
   const many = all.filter((a) => a.upcoming?.length === 100);
   if (runs.length === 0) return <p class="hint">{t("auto.calendar.none")}</p>;
+
   return (
     <>
       {many.length > 0 && (

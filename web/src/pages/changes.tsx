@@ -53,6 +53,7 @@ function Turn({ turn, reload }: { turn: UndoTurn; reload(): void }) {
       },
     };
   };
+
   return (
     <section class="change">
       <h2>

@@ -33,7 +33,9 @@ export default function Channels({ rest: [part = "", verb] }: PageProps) {
       enabled: false,
       state: "stopped" as const,
     });
+
   const guide = p && people.data && p.name === "telegram" && verb === "setup";
+
   return (
     <>
       <Bar title={common("page.channels")} />

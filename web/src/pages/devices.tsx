@@ -53,6 +53,7 @@ function Row({ of }: { of: Device }) {
     if (here) void signOut().catch(fail);
     else request("device.revoke", { id: of.id }).then(() => toast(t("devices.revoked", { name })), fail);
   };
+
   return (
     <li>
       <div class="grow">
@@ -93,6 +94,7 @@ function Add() {
     const base = new URL(".", document.baseURI).href;
     request<DeviceLink>("device.link", { base }).then(setLink, fail);
   };
+
   return (
     <section>
       <h2>{t("devices.add")}</h2>

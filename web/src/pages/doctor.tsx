@@ -90,6 +90,7 @@ function Row({ of, again }: { of: Finding; again(): void }) {
     setAsked(false);
     request("doctor.fix", { id: of.id, changes: of.changes }).then(() => (toast(t("doctor.fixed")), again()), fail);
   };
+
   return (
     <li>
       <span class={"sign " + of.state} role="img" aria-label={t(`value.doctor.${of.state}`)}>

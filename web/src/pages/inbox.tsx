@@ -68,6 +68,7 @@ function History() {
       (p) => setOlder({ answers: [...(older?.answers ?? []), ...p.answers], cursor: p.cursor }),
       fail,
     );
+
   return (
     <section>
       <h2>{t("inbox.history")}</h2>
@@ -138,12 +139,14 @@ function Try() {
     } catch {
       // a command
     }
+
     request<Explained>("approval.explain", {
       tool: String(form.get("tool")),
       arguments: args,
       tainted: form.get("tainted") !== null,
     }).then(setSaid, fail);
   };
+
   return (
     <section>
       <h2>{t("inbox.try")}</h2>

@@ -27,6 +27,7 @@ function pressed(e: KeyboardEvent) {
     e.preventDefault();
     return;
   }
+
   if ((e.ctrlKey || e.metaKey) && e.key === ".") {
     const r = route.peek();
     const chat = r.page === "chat" && r.key ? chatOf(r.key) : undefined;
@@ -34,6 +35,7 @@ function pressed(e: KeyboardEvent) {
     e.preventDefault();
     return;
   }
+
   const to = e.target as HTMLElement | null;
   const typing = to?.closest("input, textarea, select, [contenteditable], dialog, .approval");
   if (typing || e.ctrlKey || e.metaKey || e.altKey || !look.peek().letters) return;
@@ -49,6 +51,7 @@ function letter(key: string): boolean {
     if (page) go("#/" + page);
     if (!late) return page !== undefined;
   }
+
   switch (key) {
     case "g":
       going = performance.now();
@@ -75,6 +78,7 @@ function letter(key: string): boolean {
     case "u":
       return press(key);
   }
+
   return false;
 }
 
@@ -102,6 +106,7 @@ function move(by: number): boolean {
   if (from) next = all[all.indexOf(from) + by];
   else if (by > 0) next = all.find((x) => x.getBoundingClientRect().bottom > box.top);
   else next = all.findLast((x) => x.getBoundingClientRect().top < box.bottom);
+
   if (!next) return true;
   next.tabIndex = -1;
   next.focus();
@@ -124,5 +129,6 @@ function press(key: string): boolean {
     }
     if (key === "e") return false;
   }
+
   return false;
 }

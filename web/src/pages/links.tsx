@@ -13,6 +13,7 @@ export function Links() {
   const at = route.value.page;
   const manage = names.filter((n) => table[n].place === "manage");
   const [open, setOpen] = useState(manage.some((n) => n === at));
+
   return (
     <nav class="foot" aria-label={t("nav.work")}>
       <button

@@ -47,6 +47,7 @@ export default function Log({ rest }: { rest: string[] }) {
         (e) => left || setWrong(e instanceof Refused ? failureText(e.failure) : String(e)),
       );
     };
+
     setPage(undefined);
     newest();
     const stop = live
@@ -56,6 +57,7 @@ export default function Log({ rest }: { rest: string[] }) {
           timer.current = setTimeout(newest, Math.max(0, last + pause - Date.now()));
         })
       : undefined;
+
     return () => {
       left = true;
       stop?.();
@@ -72,11 +74,13 @@ export default function Log({ rest }: { rest: string[] }) {
       )
       .finally(() => setLoading(false));
   };
+
   const typed = useRef<ReturnType<typeof setTimeout>>(undefined);
   const type = (change: Partial<typeof query>) => {
     clearTimeout(typed.current);
     typed.current = setTimeout(() => setQuery({ ...query, ...change }), 250);
   };
+
   return (
     <>
       <Bar title={words("page.log")} />

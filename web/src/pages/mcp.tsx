@@ -101,6 +101,7 @@ function Detail({ s }: { s: Server }) {
       toast(t("mcp.removed"));
       go("#/mcp");
     }, fail);
+
   return (
     <>
       <section>

@@ -24,6 +24,7 @@ export default function MemoryPage({ rest }: PageProps) {
   const part = rest[0] || "USER";
   const scope = part === "people" ? rest[1] : undefined;
   const all = useRead<MemoryRead>("memory", {}, "memory");
+
   return (
     <>
       <Bar title={say("page.memory")}>
@@ -91,6 +92,7 @@ function Dream() {
       }, fail)
       .finally(() => setBusy(false));
   };
+
   return (
     <button type="button" class="button" disabled={busy} aria-busy={busy} title={t("memory.dream.hint")} onClick={run}>
       {busy ? t("memory.dream.busy") : t("memory.dream")}

@@ -16,6 +16,7 @@ export function Meter() {
     : t("costs.meter.today", { spent: dollars(b.today.usd) });
   const used = limit ? (limit.spent + limit.reserved) / limit.limit : 0;
   const said = used >= 1 ? t("costs.meter.reached", { text }) : used >= 0.8 ? t("costs.meter.near", { text }) : text;
+
   return (
     <a
       class={used >= 0.8 ? "meter near" : "meter"}

@@ -18,6 +18,7 @@ export function Notices() {
       )
       .finally(() => setBusy(false));
   };
+
   const test = () =>
     request<PushSent>("push.test", {}).then((r) =>
       toast(t(r.sent > 0 ? "notices.tested" : "notices.untested"), r.sent === 0),

@@ -83,6 +83,7 @@ function choices(all: Choice[], typed: string): Choice[] {
     .sort((a, b) => b.rate - a.rate)
     .slice(0, most)
     .map((x) => x.c);
+
   return [
     ...found,
     {
@@ -106,6 +107,7 @@ function Palette({ onClose }: { onClose(): void }) {
     void commands().then(setSlash);
     return () => before instanceof HTMLElement && before.isConnected && before.focus();
   }, []);
+
   const chats = sessions.value ?? [];
   const all = useMemo(() => {
     const list = fixed(slash);
@@ -117,6 +119,7 @@ function Palette({ onClose }: { onClose(): void }) {
     }));
     return typed.trim() === "" ? [list[0]!, ...talks.slice(0, 5), ...list.slice(1)] : [...list, ...talks];
   }, [slash, chats, typed === "", look.value]);
+
   const found = choices(all, typed);
   const chosen = Math.min(at, found.length - 1);
   useEffect(() => {
@@ -128,6 +131,7 @@ function Palette({ onClose }: { onClose(): void }) {
     onClose();
     queueMicrotask(c.run); // after the focus went back
   };
+
   const keys = (e: KeyboardEvent) => {
     if (e.isComposing) return;
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8 }[e.key];
@@ -139,8 +143,10 @@ function Palette({ onClose }: { onClose(): void }) {
       );
     else if (e.key === "Enter") run(found[chosen]);
     else return;
+
     e.preventDefault();
   };
+
   return (
     <dialog
       ref={box}
@@ -190,6 +196,7 @@ function Keys({ onClose }: { onClose(): void }) {
     [[mod, "."], t("keys.stop")],
     [["Esc"], t("keys.escape")],
   ];
+
   const single: [string[], string][] = [
     [["/"], t("keys.compose")],
     [["n"], words("chats.new")],
@@ -206,6 +213,7 @@ function Keys({ onClose }: { onClose(): void }) {
       .filter((n) => table[n].letter)
       .map((n): [string[], string] => [["g", table[n].letter!], words(table[n].title)]),
   ];
+
   const rows = (list: [string[], string][]) => (
     <dl class="key-list">
       {list.map(([k, text]) => (
@@ -220,6 +228,7 @@ function Keys({ onClose }: { onClose(): void }) {
       ))}
     </dl>
   );
+
   return (
     <Dialog title={t("keys.title")} onClose={onClose}>
       <div class="key-box" role="region" aria-label={t("keys.title")} tabIndex={0}>

@@ -127,11 +127,13 @@ function Timeline({ times }: { times: Times }) {
     bad: s.tool?.is_error || (s.model !== undefined && s.model.outcome !== "ok"),
     filled: s.model?.first_token_ms ? share(s.from + s.model.first_token_ms) : undefined,
   });
+
   const lanes = [
     { title: t("replay.model"), spans: times.steps.filter((s) => s.model).map(span) },
     { title: t("replay.tools"), spans: times.steps.filter((s) => s.tool).map(span) },
     { title: t("replay.people"), spans: times.steps.filter((s) => s.wait).map(span) },
   ];
+
   return (
     <>
       <Lanes
@@ -158,6 +160,7 @@ function What({ step: s, session }: { step: Placed; session: string }) {
       </>
     );
   }
+
   if (s.wait) {
     return (
       <>
@@ -168,6 +171,7 @@ function What({ step: s, session }: { step: Placed; session: string }) {
       </>
     );
   }
+
   if (s.tool) {
     return (
       <>
@@ -184,7 +188,9 @@ function What({ step: s, session }: { step: Placed; session: string }) {
       </>
     );
   }
+
   const m = s.model!;
+
   return (
     <>
       {visible(m.model)} {m.source === "subagent" && t("replay.subagent")}{" "}

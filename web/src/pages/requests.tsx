@@ -38,6 +38,7 @@ function Card({ of }: { of: Pending }) {
         changed("devices");
       });
   };
+
   return (
     <div class="request" role="alert">
       <h2>{t("request.title")}</h2>

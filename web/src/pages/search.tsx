@@ -31,6 +31,7 @@ export default function SearchPage({ rest }: PageProps) {
     for (const [name, value] of Object.entries({ q: words, session, from, to }))
       (form.current!.elements.namedItem(name) as HTMLInputElement).value = value;
   }, [rest.join("/")]);
+
   const submit = (e: SubmitEvent) => {
     e.preventDefault();
     const form = new FormData(e.currentTarget as HTMLFormElement);
@@ -40,6 +41,7 @@ export default function SearchPage({ rest }: PageProps) {
     while (parts[parts.length - 1] === "-") parts.pop();
     go("#/search/" + parts.join("/"));
   };
+
   return (
     <>
       <Bar title={say("page.search")} />
@@ -107,6 +109,7 @@ function Results({ query }: { query: Record<string, string> }) {
       (f) => setMore((m) => ({ ...f, hits: [...(m?.hits ?? []), ...f.hits] })),
       fail,
     );
+
   return (
     <Read of={first}>
       {(f) => {
@@ -152,12 +155,14 @@ function Result({ hit }: { hit: Hit }) {
         : hit.role === "tool"
           ? t("search.tool")
           : "";
+
   const title =
     hit.source === "session" || hit.source === "archive"
       ? titleOf(hit.session ?? "")
       : hit.source === "history"
         ? t("search.summary")
         : visible(hit.source);
+
   return (
     <li>
       <h3>{href ? <a href={href}>{title}</a> : title}</h3>

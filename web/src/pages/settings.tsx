@@ -43,6 +43,7 @@ export default function Settings({ rest }: PageProps) {
     addEventListener("beforeunload", ask);
     return () => removeEventListener("beforeunload", ask);
   }, []);
+
   return (
     <>
       <Bar title={common("page.settings")} />

@@ -60,6 +60,7 @@ function Steps({ data }: { data: SetupRead }) {
     setError("");
     work.then(then, (e) => setError(failureText(failureOf(e)))).finally(() => setBusy(""));
   };
+
   const pick = (r: Tried) => {
     setResult(r);
     if (!r.ok && !(source?.sign_in && r.status !== "auth")) return setError(tryText(r));
@@ -68,6 +69,7 @@ function Steps({ data }: { data: SetupRead }) {
     setModel(known || r.models.length === 0 ? usual : r.models.length > 0 ? r.models[0]!.id : "");
     setStep(2);
   };
+
   const save = () => {
     const window = result?.models.find((m) => m.id === model)?.context_window ?? 0;
     const block = `providers.${escape(answers().provider)}.`;
@@ -76,6 +78,7 @@ function Steps({ data }: { data: SetupRead }) {
       "agents.defaults.model": model,
       "agents.defaults.budget.dailyUsd": Number(limit) || 0,
     };
+
     if (data.preset) patch["agents.defaults.modelPreset"] = null;
     if (window > 0 && window < data.window) patch["agents.defaults.contextWindowTokens"] = window;
     if (answers().key) patch[block + "apiKey"] = answers().key;
@@ -90,6 +93,7 @@ function Steps({ data }: { data: SetupRead }) {
       },
     );
   };
+
   const next = (e: Event) => {
     e.preventDefault();
     if (busy) return;
@@ -100,7 +104,9 @@ function Steps({ data }: { data: SetupRead }) {
       );
     save();
   };
+
   const titles = [t("setup.step.source"), t("setup.step.model"), t("setup.step.limit")];
+
   return (
     <form onSubmit={next}>
       <div class="row head">

@@ -40,6 +40,7 @@ export function SignIn() {
     await start();
     if (gateway.peek()?.signed_in === false) setWrong(t("sign.cookies"));
   };
+
   const attempt = async (body: { code: string } | { device: true }) => {
     setBusy(true);
     setWrong("");
@@ -53,6 +54,7 @@ export function SignIn() {
       setBusy(false);
     }
   };
+
   useEffect(() => {
     document.title = `${t("sign.title")} - ${t("app.name")}`;
   }, []);
@@ -69,6 +71,7 @@ export function SignIn() {
     const typed = String(new FormData(e.currentTarget as HTMLFormElement).get("code") ?? "").replace(/[\s-]/g, "");
     if (typed) void attempt({ code: typed });
   };
+
   return (
     <main class="sign-in">
       <div class="box">
@@ -126,12 +129,14 @@ function Waiting({ request, onDone, onEnd }: { request: LoginReply; onDone(): vo
       }
       timer.current = setTimeout(poll, every);
     };
+
     timer.current = setTimeout(poll, every);
     return () => {
       current = false;
       clearTimeout(timer.current);
     };
   }, [request.poll]);
+
   return (
     <main class="sign-in">
       <div class="box">

@@ -51,6 +51,7 @@ function List({ all }: { all: Skill[] }) {
     ),
     [t("skill.disabled"), all.filter((s) => s.disabled)] as const,
   ];
+
   return (
     <>
       <div class="spread">
@@ -104,8 +105,10 @@ function One({ name, edit }: { name: string; edit: boolean }) {
     toast(said);
     go("#/skills");
   };
+
   const disable = () => void act("disable", { name }).then(() => leave(t("skill.disabled.done")), fail);
   const remove = () => void act("delete", { name, force: true }).then(() => leave(t("skill.deleted")), fail);
+
   return (
     <Read of={skill}>
       {(s) =>

@@ -44,6 +44,7 @@ function Facts({ of: { gateway: g, memory_bytes, errors } }: { of: StatusRead })
   const amount = (unit: string, n: number) => (unit === "usd" ? money(n) : count(n));
   const minutes = Math.max(0, Math.floor((serverNow() - Date.parse(g.started_at)) / 60_000));
   const waiting = g.queue.inbound + Object.values(g.queue.outbound).reduce((a, b) => a + b, 0);
+
   return (
     <>
       <section>
@@ -155,11 +156,14 @@ function Upkeep({ reload }: { reload(): void }) {
       .catch(fail)
       .finally(() => setBusy(""));
   };
+
   const restart = () => {
     setAsked(false);
     request("gateway.restart", {}).then(() => toast(t("status.restarting")), fail);
   };
+
   const off = link.value.state !== "open";
+
   return (
     <section>
       <h2>{t("status.upkeep")}</h2>

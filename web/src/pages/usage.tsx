@@ -40,6 +40,7 @@ export default function UsagePage({ rest }: PageProps) {
   const by = groupings.find((g) => g === rest[1]) ?? "model";
   const usage = useRead<UsageRead>("settings/usage", { days: span, by }, "budget");
   const budget = useRead<Budget>("budget", {}, "budget");
+
   return (
     <>
       <Bar title={say("page.usage")} />
@@ -98,6 +99,7 @@ function LimitRow({ limit: l }: { limit: Limit }) {
   const known = limitNames.find((n) => n === l.name);
   const name = known ? t(`value.usage.limit.${known}`) : visible(l.name);
   const of = t("usage.limit.of", { spent: amount(l.spent, l.unit), limit: amount(l.limit, l.unit) });
+
   return (
     <div>
       <div class="head">
@@ -140,10 +142,12 @@ function Chart({ usage, span, by, limit }: { usage: UsageRead; span: number; by:
     size,
     kind === "cost" ? (u) => u.cost_usd : (u) => u.total_tokens,
   );
+
   const name = (b: Bucket) =>
     b.from === b.to ? dayName(b.from, "long") : `${dayName(b.from, "long")} – ${dayName(b.to, "long")}`;
   const every = Math.ceil(list.length / 4);
   const total = list.reduce((n, b) => n + b.total, 0);
+
   return (
     <section>
       <h2>{t("usage.chart")}</h2>
@@ -240,6 +244,7 @@ function Groups({ usage, span, by }: { usage: UsageRead; span: number; by: (type
     if (by === "source" && g.name.startsWith("guest:")) return t("usage.guest", { name: visible(g.name.slice(6)) });
     return source ? t(`value.usage.source.${source}`) : visible(g.name);
   };
+
   const columns: Column<UsedGroup>[] = [
     { title: t(`value.usage.by.${by}`), cell: name },
     { title: t("usage.col.calls"), number: true, cell: (g) => count(g.requests) },
@@ -252,7 +257,9 @@ function Groups({ usage, span, by }: { usage: UsageRead; span: number; by: (type
       cell: (g) => (g.cost_usd === 0 && g.unpriced_requests > 0 ? "?" : dollars(g.cost_usd)),
     },
   ];
+
   const rows = by === "hour" ? [...(usage.groups ?? [])].reverse() : (usage.groups ?? []);
+
   return (
     <section>
       <h2>{t("usage.by")}</h2>

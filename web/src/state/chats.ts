@@ -53,6 +53,7 @@ export function refreshSessions(): Promise<void> {
     again = true;
     return refreshing;
   }
+
   refreshing = (async () => {
     try {
       do {
@@ -68,6 +69,7 @@ export function refreshSessions(): Promise<void> {
       refreshing = undefined;
     }
   })();
+
   return refreshing;
 }
 
@@ -123,6 +125,7 @@ export function readNewest(key: string): Promise<void> {
           missing: false,
           read: seq !== undefined && (t.peek().seq ?? 0) < seq ? seq : undefined,
         };
+
         break;
       }
     } catch (e) {
@@ -133,6 +136,7 @@ export function readNewest(key: string): Promise<void> {
       reading.delete(key);
     }
   })();
+
   reading.set(key, p);
   return p;
 }
@@ -151,6 +155,7 @@ function caughtUp(t: Signal<Thread>, seq: number | undefined): Promise<void> {
       done();
       queueMicrotask(() => stop?.());
     };
+
     stop = effect(() => {
       const now = t.value.seq;
       if (seq === undefined || now === undefined || now >= seq) finish();
@@ -172,6 +177,7 @@ async function more(id: string, where: api.Where, put: (t: Thread, page: ThreadP
       reading.delete(id);
     }
   })();
+
   reading.set(id, p);
   await p;
 }
@@ -202,6 +208,7 @@ export function commands(): Promise<SlashCommand[]> {
       (r) => r.commands,
       () => (known.delete(to), []),
     );
+
   known.set(to, list);
   return list;
 }

@@ -30,6 +30,7 @@ export function pictureOf(key: string, path: string): Promise<string> {
     if (!answer.ok || !answer.headers.get("Content-Type")?.startsWith("image/")) throw new Error("no picture");
     return URL.createObjectURL(await answer.blob());
   })();
+
   pictures.set(id, url);
   url.catch(() => pictures.delete(id)); // it may come later
   setTimeout(() => {

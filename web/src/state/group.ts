@@ -26,11 +26,13 @@ export function grouped(items: readonly Item[]): readonly Item[] {
       i = items[n + tools.length]
     )
       tools.push(i);
+
     if (tools.length < 2) {
       out.push(items[n]!);
       n++;
       continue;
     }
+
     const id = "group:" + tools[0]!.id;
     const before = last.get(id);
     const group = before && same(before.tools, tools) ? before : { kind: "group" as const, id, tools };
@@ -38,6 +40,7 @@ export function grouped(items: readonly Item[]): readonly Item[] {
     out.push(group);
     n += tools.length;
   }
+
   last = groups;
   cache.set(items, out);
   return out;
@@ -55,6 +58,7 @@ export function counts(
     web_search: "web",
     web_fetch: "fetched",
   } as const;
+
   const seen = new Map<(typeof kinds)[keyof typeof kinds], Set<string>>();
   for (const t of tools) {
     const kind = kinds[t.name as keyof typeof kinds];

@@ -62,6 +62,7 @@ export async function subscribe() {
     await unregister();
     throw e;
   }
+
   await readPush();
 }
 

@@ -20,6 +20,7 @@ export function itemsOf(page: Pick<api.StoredPage, "messages" | "turns" | "subag
     message(out, m, turn, page.of);
     if (m.role === "assistant" && (m.turn_id === undefined || last.get(m.turn_id) === m.index)) end(out, m, turn);
   }
+
   const all = nested(out, page.has_newer ? undefined : page.subagents);
   return page.has_newer
     ? all.map((i) => (i.kind === "question" && i.state === "open" ? { ...i, state: "gone" } : i))
@@ -36,6 +37,7 @@ function message(out: Item[], m: Said, turn: Turned | undefined, of: string | un
       return;
     }
   }
+
   if (m.event === "question") {
     out.push({
       kind: "question",
@@ -48,10 +50,12 @@ function message(out: Item[], m: Said, turn: Turned | undefined, of: string | un
     });
     return;
   }
+
   if (m.role === "user" && m.event) {
     out.push({ kind: "note", id: `#${m.index}`, turn: m.turn_id, event: m.event, text: m.content, task: m.task_id });
     return;
   }
+
   if (m.role === "user") {
     out.push({
       kind: "user",
@@ -67,6 +71,7 @@ function message(out: Item[], m: Said, turn: Turned | undefined, of: string | un
     });
     return;
   }
+
   if (m.reasoning) out.push({ kind: "thought", id: `#${m.index}r`, turn: m.turn_id, text: m.reasoning, open: false });
   if (m.content.trim() !== "" || media) {
     out.push({
@@ -83,6 +88,7 @@ function message(out: Item[], m: Said, turn: Turned | undefined, of: string | un
       calls: m.tool_calls !== undefined,
     });
   }
+
   for (const c of m.tool_calls ?? []) {
     const phase = c.result === undefined ? "lost" : c.denied ? "denied" : c.is_error ? "error" : "done";
     const edits = turn?.edits?.filter((e) => e.call_id === c.call_id);
@@ -98,6 +104,7 @@ function message(out: Item[], m: Said, turn: Turned | undefined, of: string | un
       ms: c.duration_ms,
       edits: edits?.length ? edits : undefined,
     });
+
     if (phase === "done") out.push(...shownBy(m, c, of));
   }
 }
@@ -115,10 +122,12 @@ function shownBy(m: Said, c: Call, of: string | undefined): Item[] {
     options,
     state: "open",
   });
+
   if (c.name === "ask_user") {
     const options = texts(a?.options);
     return [ask([text(a?.question), ...options.map((o, n) => `${n + 1}. ${o}`)].join("\n"), options)];
   }
+
   const [, channel = "", chat = ""] = /^sent to (\S+) (\S+)/.exec(c.result ?? "") ?? [];
   if (c.name !== "message" || !a || ((a.channel || a.chat_id) && `${of}:`.indexOf(`${channel}:${chat}:`) !== 0))
     return [];
@@ -166,6 +175,7 @@ function end(out: Item[], m: Said, turn: Turned | undefined) {
     stop: turn?.stop_reason,
     error: turn?.error,
   };
+
   if (turn?.fallback) item.fallback = true;
   if (turn?.undo_id && turn.edits?.length)
     Object.assign(item, { undo: turn.undo_id, files: new Set(turn.edits.map((x) => x.path)).size });
@@ -186,6 +196,7 @@ function nested(items: Item[], running?: readonly string[]): Item[] {
     placed.add(task);
     return { ...i, phase: "done", answer: notes.get(task) };
   });
+
   return out.filter((i) => i.kind !== "note" || !i.task || !placed.has(i.task));
 }
 
@@ -230,6 +241,7 @@ export function withPage(t: Thread, page: ThreadPage): Thread {
           t.items.findIndex((i) => i.id === newest[0]?.id),
         )
       : 0;
+
   const items = at > 0 ? nested([...t.items.slice(0, at), ...newest], page.subagents) : newest;
   const turn = t.running?.turn;
   const has = new Set(items.map((i) => i.id));
@@ -249,6 +261,7 @@ export function withPage(t: Thread, page: ThreadPage): Thread {
       ? { ...i, output: output.get(i.id) }
       : i,
   );
+
   const older = at > 0 ? {} : { more: page.has_more, before: page.before };
   return { ...t, items: all, ...older, loaded: true, stale: false, frozen: undefined };
 }
@@ -292,6 +305,7 @@ export function withSent(t: Thread, m: Outgoing): Thread {
     state,
     why: m.failed,
   };
+
   if (at < 0) return { ...t, items: settled([...t.items, item]) };
   const old = t.items[at]!;
   if (old.kind === "user" && old.state === "sent") return t;

@@ -78,10 +78,12 @@ export function useRead<T>(
           failure: e instanceof Refused ? e.failure : { status: 0, message: String(e) },
         })),
     );
+
     return () => {
       left = true;
     };
   }, [of, n, again]);
+
   return {
     data: state.of === of ? state.data : undefined,
     failure: state.of === of ? state.failure : undefined,

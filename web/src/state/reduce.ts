@@ -12,6 +12,7 @@ export function reduce(t: Thread, e: Event): Thread {
     const late = t.read !== undefined && e.seq <= t.read; // it is in the page already
     t = { ...t, seq: e.seq, ...(late ? { frozen: t.frozen ?? t.items, stale: true } : { read: undefined }) };
   }
+
   switch (e.event) {
     case "delta":
       return stream(t, e, "text");
@@ -90,11 +91,13 @@ function printed(t: Thread, e: Event): Thread {
     args: "",
     phase: "running" as const,
   };
+
   const item: ToolItem = {
     ...old,
     phase: old.phase !== "lost" ? old.phase : old.result === undefined ? "running" : "done",
     output: ((old.output ?? "") + (e.text ?? "")).slice(-outputMost),
   };
+
   return n < 0 ? add(t, item) : replace(t, n, item);
 }
 
@@ -108,6 +111,7 @@ function attached(t: Thread, e: Event): Thread {
     (i.kind === "tool" && i.phase === "writing") ||
     (i.kind === "question" && i.code !== undefined && (i.state === "open" || i.state === "sent"));
   const items = missed ? t.items.filter((i) => !again(i)) : t.items;
+
   return {
     ...t,
     items,
@@ -207,11 +211,13 @@ function tool(t: Thread, e: ToolEvent): Thread {
     args: "",
     phase: "running" as const,
   };
+
   const item: ToolItem = {
     ...old,
     name: e.name || old.name,
     args: e.arguments === undefined ? old.args : textOf(e.arguments),
   };
+
   if (e.phase === "start") item.phase = "running";
   else {
     item.phase = e.denied ? "denied" : e.phase === "error" ? "error" : "done";
@@ -219,6 +225,7 @@ function tool(t: Thread, e: ToolEvent): Thread {
     item.ms = e.duration_ms || undefined;
     item.untrusted = e.untrusted;
   }
+
   return n < 0 ? add(t, item) : replace(t, n, item);
 }
 
@@ -230,6 +237,7 @@ function message(t: Thread, e: Event): Thread {
     const known = findLast(t, "question", (i) => i.id === q.id) >= 0;
     const lost = (i: QuestionItem) => i.id === q.id && i.state === "sent" && i.code !== undefined;
     if (known) return update(t, "question", lost, (i) => ({ ...i, state: "open", option: undefined }));
+
     return add(t, {
       kind: "question",
       id: q.id,
@@ -242,6 +250,7 @@ function message(t: Thread, e: Event): Thread {
       state: "open",
     });
   }
+
   if (e.kind === "notice")
     return add(t, { kind: "notice", id: `notice@${t.seq ?? t.items.length}`, text: e.text ?? "" });
   if (e.kind) return t; // hints for clients that show no tools
@@ -282,6 +291,7 @@ function user(t: Thread, e: Event): Thread {
     state: "sent",
     command: text.startsWith("/"),
   });
+
   return { ...said, items: settled(said.items) };
 }
 
@@ -295,6 +305,7 @@ function edits(t: Thread, e: Event): Thread {
       (i) => ({ ...i, edits: [...(i.edits ?? []), edit] }),
     );
   }
+
   return out;
 }
 
@@ -337,6 +348,7 @@ function turnEnd(t: Thread, e: Event): Thread {
     stop: e.stop_reason,
     error: textOf(e.error) || undefined,
   };
+
   if (e.id) end.of = e.id;
   if (e.fallback) end.fallback = true;
   if (e.undo_id) Object.assign(end, { undo: e.undo_id, files: changedFiles(t, e.turn_id) });
@@ -346,6 +358,7 @@ function turnEnd(t: Thread, e: Event): Thread {
       !(i.kind === "tool" && i.phase === "writing") &&
       !(i.kind === "text" && i.turn === e.turn_id && i.text === end.error),
   );
+
   const unknown = items.some((i) => i.kind === "tool" && i.phase === "running"); // their results may be in the log
   items = items.map((i) => (i.kind === "tool" && i.phase === "running" ? { ...i, phase: "lost" as const } : i));
   items = [...begun(items, e.turn_id)];
@@ -360,6 +373,7 @@ function turnEnd(t: Thread, e: Event): Thread {
   if (cleared > 0) t = { ...t, items: t.items.slice(cleared), more: false, before: null }; // what was said before is in the archive
   const how = { stopsAnother: stops, cleared: cleared > 0, sameTurnAgain: id !== first, unknown };
   const stale = mustRead(t, e.turn_id, how);
+
   return {
     ...(reply ? t : add(t, end)),
     goal: e.goal_state ?? t.goal,
@@ -413,5 +427,6 @@ function failed(t: Thread, e: Event): Thread {
       (i) => i.turn === e.turn_id,
       (i) => ({ ...i, state: "failed", why }),
     );
+
   return add(t, { kind: "notice", id: `error@${t.items.length}`, text: why, bad: true });
 }

@@ -41,6 +41,7 @@ export function parseRoute(hash: string): Route {
         ...(/^\d{1,9}$/.test(parts[2] ?? "") ? { at: Number(parts[2]) } : {}),
       };
   }
+
   const page = names.find((n) => n === parts[0]);
   if (page) return { page, rest: parts.slice(1).map(decode) };
   return parts[0] === "" ? { page: "chat" } : { page: "nowhere" };

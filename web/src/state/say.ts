@@ -18,11 +18,13 @@ export function send(chat: string, text: string, media: Outgoing["media"] = []) 
     at: new Date(serverNow()).toISOString(),
     ...(media.length > 0 ? { media } : {}),
   };
+
   wired.outbox.add(m);
   if (keyOf(chat) === fresh.peek()) {
     go(chatHref(keyOf(chat)));
     fresh.value = keyOf(uuid());
   }
+
   const t = thread(keyOf(chat));
   t.value = withSent(t.peek(), m);
   wired.socket?.attach(chat);
@@ -39,6 +41,7 @@ function transmit(m: Outgoing) {
     language: language.peek(),
     ...(media ? { media } : {}),
   };
+
   if (wired.socket?.send(frame)) wired.socket.prove(); // it is accepted at once
 }
 
@@ -91,6 +94,7 @@ export async function fork(key: string, before: number, text?: string) {
     fail({ status: 0, code: "unreachable", message: "" });
     return;
   }
+
   const next = keyOf(await made);
   if (text !== undefined) drafts.write(next, text);
   go(chatHref(next));
@@ -124,6 +128,7 @@ export function answer(chat: string, question: string, option: string, remark: s
   if (item?.kind === "question" && item.code === undefined)
     send(chat, option); // an ordinary question
   else if (!wired.socket?.send(answerFrame(chat, question, option, remark))) return false;
+
   const items = t
     .peek()
     .items.map((i) => (i.kind === "question" && i.id === question ? { ...i, state: "sent" as const, option } : i));

@@ -17,6 +17,7 @@ export function compose(text: string) {
       f.dispatchEvent(new InputEvent("input", { bubbles: true }));
     });
   };
+
   requestAnimationFrame(() => put(60));
 }
 

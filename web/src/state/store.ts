@@ -47,6 +47,7 @@ export async function start() {
     setTimeout(start, 3000);
     return;
   }
+
   const build = /\/assets\/([^/]+)\//.exec(import.meta.url)?.[1];
   const known = gateway.peek();
   setClock(state.time);
@@ -63,6 +64,7 @@ export async function start() {
     for (const m of early) wired.outbox.add(m);
     setDrafts(new Drafts(store, state.gateway));
   }
+
   if (!state.signed_in) return;
   wired.socket ??= new Socket(host(state.gateway), {
     event: enqueue,
@@ -70,6 +72,7 @@ export async function start() {
     ready,
     seq: (chat) => threads.get(keyOf(chat))?.peek().seq,
   });
+
   wired.socket.connect();
   void refreshSessions();
 }
@@ -91,6 +94,7 @@ function host(id: string) {
   } catch {
     // Full: this page has a name of its own.
   }
+
   return {
     open(): Wire {
       const at = new URL("webui/socket", document.baseURI);
@@ -237,18 +241,22 @@ function apply() {
           for (const [k, t] of threads) changed.set(k, reduce(changed.get(k) ?? t.peek(), e));
         continue;
       }
+
       if (e.event === "error" && !e.turn_id && temporaries.peek().includes(key)) {
         over(key); // this page was away for too long
         continue;
       }
+
       notice(key, e);
       const t = reduce(changed.get(key) ?? thread(key).peek(), e);
       changed.set(key, e.event === "turn_end" && chatOf(key) === undefined ? { ...t, stale: true } : t); // files are only in the stored one
     }
+
     for (const [key, t] of changed) {
       thread(key).value = t;
       if (t.stale) void readNewest(key);
     }
+
     let open = 0;
     for (const t of threads.values())
       for (const i of t.peek().items) if (i.kind === "question" && i.state === "open" && i.code !== undefined) open++;

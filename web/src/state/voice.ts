@@ -39,6 +39,7 @@ export async function record(): Promise<Recording> {
   recorder.ondataavailable = (e) => pieces.push(e.data);
   recorder.start();
   const end = () => stream.getTracks().forEach((t) => t.stop());
+
   return {
     stop: () =>
       new Promise((done, failed) => {
@@ -50,6 +51,7 @@ export async function record(): Promise<Recording> {
               data: String(reader.result).replace(/^data:([^;,]+)[^,]*?;base64,/, "data:$1;base64,"),
               ms: Math.round(performance.now() - began),
             });
+
           reader.onerror = () => failed("decode");
           reader.readAsDataURL(new Blob(pieces, { type: recorder.mimeType }));
         };

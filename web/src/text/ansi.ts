@@ -20,6 +20,7 @@ export function ansi(text: string): Run[] {
     if (last?.cls === cls) last.text += piece;
     else out.push({ text: piece, cls });
   };
+
   // eslint-disable-next-line no-control-regex
   const sequence =
     /\u001b\[([0-9;]*)m|\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]{0,4096}(?:\u0007|\u001b\\)|\u001b[@-Z\\-_]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
@@ -44,6 +45,7 @@ export function ansi(text: string): Run[] {
       else if (c >= 90 && c <= 97) fg = c === 90 ? "fg-8" : c === 97 ? "" : `fg-${c - 90}`;
     }
   }
+
   put(text.slice(at));
   return lines(out);
 }

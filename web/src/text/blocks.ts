@@ -57,6 +57,7 @@ export class Markdown {
       if (!this.step()) return false; // the rest is the end, which may still change
       left -= this.done - before;
     }
+
     if (this.done >= this.text.length) return false;
     this.blocks.push({ type: "plain", text: this.text.slice(this.done, this.done + ahead) }); // until the next step
     return true;
@@ -76,6 +77,7 @@ export class Markdown {
       this.finish(undefined, blank[0].length);
       return true;
     }
+
     const line = this.line(this.done);
     const open = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})[ \t]*([^\s`]*)/.exec(line.slice(0, 1024));
     if (open && line.length < 1024) return this.code(line, open[1]!, open[2] ?? "");
@@ -104,14 +106,17 @@ export class Markdown {
           text: this.text.slice(start, Math.max(start, at - 1)),
           closed: true,
         };
+
         if (!ended)
           this.blocks.push(block); // the line may go on, and be part of the code
         else this.finish(block, at + line.length + 1 - this.done);
         return ended;
       }
+
       if (!ended) break;
       at += line.length + 1;
     }
+
     this.fence = Math.max(start, at);
     this.blocks.push({ type: "code", lang, text: this.text.slice(start), closed: false });
     return false;
@@ -127,6 +132,7 @@ export class Markdown {
       this.blocks.push({ type: "plain", text });
       return false;
     }
+
     this.finish({ type: "plain", text }, text.length + 1);
     return true;
   }
@@ -148,11 +154,13 @@ export class Markdown {
       if (!sealed && last?.type === "table") this.head = last.raw.split("\n", 2).join("\n") + "\n";
       keep = tokens.length;
     }
+
     let extra = head.length; // was added, and is not a text of ours
     for (const t of tokens.slice(0, keep)) {
       this.finish(block(t), t.raw.length - extra);
       extra = 0;
     }
+
     if (!whole) return true;
     this.head = keep === 0 ? head : this.head;
     for (const t of tokens.slice(keep)) {
@@ -178,6 +186,7 @@ export class Markdown {
       }
       at += line.length + 1;
     }
+
     return { part: this.text.slice(this.done, Math.min(at, this.text.length)), sealed };
   }
 }
@@ -211,6 +220,7 @@ function lex(part: string): Token[] {
       lexer.inlineTokens(src, into);
     }
   }
+
   return tokens;
 }
 

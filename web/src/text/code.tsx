@@ -16,6 +16,7 @@ export function Code({ lang, text, closed }: { lang: string; text: string; close
       current = false;
     };
   }, [lang, text, closed]);
+
   return (
     <div class="code">
       <div class="head">

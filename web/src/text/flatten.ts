@@ -43,11 +43,13 @@ export function flatten(tokens: PrismToken[]): [string, string][] {
     if (last && last[0] === kind) last[1] += text;
     else if (text !== "") out.push([kind, text]);
   };
+
   const walk = (t: PrismToken | PrismToken[], kind: string) => {
     if (typeof t === "string") put(kind, t);
     else if (Array.isArray(t)) for (const c of t) walk(c, kind);
     else walk(t.content, Object.hasOwn(kinds, t.type) ? kinds[t.type]! : kind);
   };
+
   walk(tokens, "");
   return out;
 }

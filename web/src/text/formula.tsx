@@ -103,8 +103,10 @@ export function MathView({ of }: { of: Formula }) {
     enqueue(job);
     return () => void waiting.delete(job);
   }, [id]);
+
   const made = state?.id === id ? state.made : drawn.get(id);
   if (!made) return <code class={display ? "tex block" : "tex"}>{of.raw.trim()}</code>;
+
   return display ? (
     <span class="formula block" tabIndex={0}>
       {made}

@@ -22,6 +22,7 @@ function one(word: string, hay: string): number {
     for (let at = whole; at >= 0; at = hay.indexOf(word, at + 1)) if (starts(hay, at)) return 20 + word.length;
     return 10 + word.length;
   }
+
   // Letters in order, from the beginning of a word.
   for (let from = hay.indexOf(word[0]!); from >= 0; from = hay.indexOf(word[0]!, from + 1)) {
     if (!starts(hay, from)) continue;
@@ -35,5 +36,6 @@ function one(word: string, hay: string): number {
     }
     return rate;
   }
+
   return 0;
 }

@@ -39,6 +39,7 @@ function middle(x: string[], y: string[]): DiffLine[] {
           : Math.max(best[(i + 1) * wide + j]!, best[i * wide + j + 1]!);
     }
   }
+
   const out: DiffLine[] = [];
   let i = 0;
   let j = 0;
@@ -51,6 +52,7 @@ function middle(x: string[], y: string[]): DiffLine[] {
       out.push(del[i++]!);
     else out.push(add[j++]!);
   }
+
   return out;
 }
 

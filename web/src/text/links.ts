@@ -11,6 +11,7 @@ export function safeHref(href: string): string | undefined {
       return undefined;
     }
   }
+
   if (ownHref(clean)) return clean;
   return undefined;
 }

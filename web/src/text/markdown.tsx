@@ -47,6 +47,7 @@ export class Text extends Component<Props> {
       this.plan(true, this.rest - start);
       return;
     }
+
     let left = this.doc.set(this.props.text);
     while (left && performance.now() - start < slice) left = this.doc.work();
     this.plan(left);
@@ -70,8 +71,10 @@ export class Text extends Component<Props> {
           {drawn.slice(n, n + part)}
         </div>,
       );
+
     this.from = blocks;
     this.drawn = drawn;
+
     return (
       <div class="md" aria-busy={this.timer !== undefined && !this.props.open}>
         {parts.slice()}

@@ -47,6 +47,7 @@ export function draw(tex: string, display: boolean): ComponentChild {
       maxExpand: 500,
       wrap: "none",
     });
+
     let left = most;
     const convert = (n: Node, depth: number): ComponentChild => {
       if (depth > deepest || left-- <= 0) throw new RangeError();
@@ -64,6 +65,7 @@ export function draw(tex: string, display: boolean): ComponentChild {
       if (style.length > 0) props.style = Object.fromEntries(style);
       return h(elements.has(n.type) ? n.type : "mrow", props, children);
     };
+
     return convert(tree as Node, 0);
   } catch {
     return null; // not a formula, or nested too deeply

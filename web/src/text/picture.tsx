@@ -36,11 +36,14 @@ export function Picture({ path, name }: { path: string; name: string }) {
         () => here && setMissing(true),
       );
     }
+
     return () => {
       here = false;
     };
   }, [key, path]);
+
   const label = visible(name);
+
   return (
     <button type="button" class="picture" title={label} onClick={() => showFile(path)}>
       {src !== undefined && !missing ? <img src={src} alt={label} onError={() => setMissing(true)} /> : label}

@@ -76,6 +76,7 @@ function list(t: Tokens.List, key: number): ComponentChild {
       {item.tokens.filter((c) => c.type !== "checkbox").map(blockToken)}
     </li>
   ));
+
   if (!t.ordered) return <ul key={key}>{items}</ul>;
   return (
     <ol key={key} start={typeof t.start === "number" && t.start !== 1 ? t.start : undefined}>
@@ -155,6 +156,7 @@ function anchor(href: string, label: ComponentChild, raw: string, key: number): 
         {label}
       </a>
     );
+
   return (
     <a key={key} href={ownHref(safe) ? mediaSrc(safe) : safe} target="_blank" rel="noopener noreferrer nofollow">
       {label}

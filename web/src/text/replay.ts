@@ -26,9 +26,11 @@ export function timesOf(t: Replayed): Times {
     const from = Math.max(0, Date.parse(s.at) - begin || 0);
     return { ...s, from, to: from + Math.max(0, s.duration_ms) };
   });
+
   const total = Math.max(t.duration_ms ?? 0, ...steps.map((s) => s.to), 1);
   const calls = steps.filter((s) => s.model);
   const busy = steps.filter((s) => s.model || s.tool || s.wait);
+
   return {
     steps,
     total,

@@ -49,6 +49,7 @@ export function buckets(
       usd: 0,
     });
   }
+
   for (const d of days) {
     const b = out.find((x) => d.date >= x.from && d.date <= x.to);
     if (!b) continue;
@@ -58,6 +59,7 @@ export function buckets(
     b.tokens += d.total_tokens;
     b.usd += d.cost_usd;
   }
+
   return out;
 }
 

@@ -30,5 +30,6 @@ export function trusted(gateway?: string): string {
       return url;
     },
   });
+
   return policy.createScriptURL(to) as string;
 }

@@ -26,6 +26,7 @@ export function Bars({
   const { top, ticks } = scale(Math.max(most, shown?.value ?? 0));
   const y = (v: number) => height - (v / top) * height;
   const step = 100 / Math.max(1, bars.length);
+
   return (
     <figure class="chart">
       <div class="plot">
@@ -83,6 +84,7 @@ function Column({ bar, x, width, y }: { bar: Bar; x: number; width: number; y(v:
         below += v;
         if (v <= 0) return null;
         const size = Math.max(1, y(from) - y(below));
+
         return (
           <rect
             class={fills[n]}

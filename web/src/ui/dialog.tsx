@@ -25,6 +25,7 @@ function Modal({ title, onClose, children }: Props) {
     ref.current?.showModal();
     return () => before instanceof HTMLElement && before.focus();
   }, []);
+
   return (
     <dialog
       ref={ref}

@@ -11,6 +11,7 @@ export function useHeldFocus<E extends HTMLElement>(rows: unknown) {
     addEventListener("focusin", note);
     return () => removeEventListener("focusin", note);
   }, []);
+
   useEffect(() => {
     if (inside.current && document.activeElement === document.body) list.current?.focus();
   }, [rows]);

@@ -36,6 +36,7 @@ export function Form({
     else next[name] = v;
     onChange(next);
   };
+
   return (
     <div class="form">
       {names.map((name) => {
@@ -78,6 +79,7 @@ export function Setting(p: SettingProps) {
         {s.description && visible(said(s.description))} {note}
       </>
     ) : undefined;
+
   const about = { label, hint, wrong: p.wrong?.[path] };
   const type = typeOf(s);
   const values = s.enum?.filter((v): v is string => typeof v === "string");
@@ -99,6 +101,7 @@ export function Setting(p: SettingProps) {
       </Field>
     );
   }
+
   switch (type) {
     case "boolean":
       return <Switch {...about} schema={s} value={value} onChange={onChange} />;
@@ -174,6 +177,7 @@ export function Setting(p: SettingProps) {
       if (isObject(s.additionalProperties))
         return <Entries {...p} label={label} each={s.additionalProperties as Schema} hint={hint} />;
   }
+
   return <Json {...about} value={value} onChange={onChange} />;
 }
 
@@ -256,6 +260,7 @@ function Lines({ value, onChange }: { value: unknown; onChange(v: unknown): void
       .filter(Boolean);
     onChange(lines.length > 0 ? lines : undefined);
   };
+
   return (
     <textarea
       class="input"
@@ -284,6 +289,7 @@ function Entries({
     if (v === undefined) delete next[key];
     onChange(Object.keys(next).length > 0 ? next : undefined);
   };
+
   const empty = () =>
     typeOf(each) === "object" ? {} : typeOf(each) === "array" ? [] : typeOf(each) === "boolean" ? false : "";
   const add = () => {
@@ -291,6 +297,7 @@ function Entries({
     if (key && !(key in map)) set(key, empty());
     setName("");
   };
+
   return (
     <fieldset class="nested">
       <legend>{label}</legend>
@@ -358,6 +365,7 @@ function Json({
       setBad(true);
     }
   };
+
   return (
     <Field
       label={label}

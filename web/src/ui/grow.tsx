@@ -17,6 +17,7 @@ export function Growing<R>({ rows, children }: { rows: readonly R[]; children(ro
     near.observe(end.current);
     return () => near.disconnect();
   }, [more, most]);
+
   return (
     <>
       {rows.slice(0, most).map(children)}

@@ -34,15 +34,18 @@ export function Login({ title, steps, onClose }: { title: string; steps: Steps; 
         if (!left) (fail(e), onClose(false));
       }
     };
+
     void follow(sent === undefined ? steps.start() : steps.next(sent.text));
     return () => {
       left = true;
     };
   }, [sent]);
+
   const close = () => {
     void steps.cancel().catch(() => {}); // it may have ended
     onClose(false);
   };
+
   const href = step?.url ? safeHref(step.url) : undefined;
   const submit = (e: Event) => {
     e.preventDefault();
@@ -50,6 +53,7 @@ export function Login({ title, steps, onClose }: { title: string; steps: Steps; 
     setAnswer("");
     setStep((s) => s && { ...s, ask: undefined });
   };
+
   return (
     <Dialog title={title} onClose={close}>
       <form onSubmit={submit}>

@@ -40,10 +40,12 @@ export function MenuButton({ label, actions, text }: { label: string; actions: A
           },
     );
   };
+
   const close = () => {
     setAt(undefined);
     button.current?.focus();
   };
+
   const keys = (e: KeyboardEvent) => {
     const all = [...list.current!.querySelectorAll("button")];
     const n = all.indexOf(document.activeElement as HTMLButtonElement);
@@ -54,6 +56,7 @@ export function MenuButton({ label, actions, text }: { label: string; actions: A
     e.preventDefault();
     e.stopPropagation();
   };
+
   return (
     <>
       <button

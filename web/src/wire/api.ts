@@ -28,17 +28,20 @@ async function call<T>(path: string, body?: unknown): Promise<T> {
   } catch {
     throw new Refused({ status: 0, code: "unreachable", message: "" });
   }
+
   let data: unknown;
   try {
     data = await response.json();
   } catch {
     data = undefined; // an empty body, or a proxy's page
   }
+
   if (!response.ok) {
     const failure = (data as { error?: Failure } | undefined)?.error;
     if (response.status === 401 && path !== "webui/login") signedOut();
     throw new Refused({ message: "", ...failure, status: response.status });
   }
+
   if (typeof data !== "object" || data === null) throw new Refused({ status: 0, code: "unreachable", message: "" }); // not our gateway
   return data as T;
 }
@@ -89,6 +92,7 @@ export function upload(file: Blob, name: string, type: string, progress: (share:
       else failed({ message: "", ...data?.error, status: x.status });
     };
   });
+
   x.responseType = "json";
   x.open("POST", "webui/upload");
   x.setRequestHeader("X-Nanobot-Page", "1");

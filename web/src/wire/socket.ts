@@ -95,6 +95,7 @@ export class Socket {
       this.retry(0);
       return;
     }
+
     this.wire = wire;
     wire.onmessage = (e) => this.wire === wire && this.receive(e.data);
     wire.onclose = (e) => {
@@ -103,6 +104,7 @@ export class Socket {
       this.ready = false;
       this.closed(e.code);
     };
+
     this.prove(); // a proxy may accept a connection and say nothing for minutes
   }
 
@@ -155,11 +157,13 @@ export class Socket {
         this.waiting.delete(id);
         reject({ status: 0, code: "unreachable", message: "" } satisfies Failure);
       });
+
       this.waiting.set(id, {
         frame,
         done: (r) => (cancel(), done(r)),
         failed: (f) => (cancel(), reject(f)),
       });
+
       this.send(frame);
     });
   }
@@ -180,6 +184,7 @@ export class Socket {
     } catch {
       return; // no event
     }
+
     if (!sound(e)) return;
     switch (e.event) {
       case "ready":
@@ -203,6 +208,7 @@ export class Socket {
         return;
       }
     }
+
     this.to.event(e);
   }
 

@@ -41,7 +41,9 @@ export function Detail({ a }: { a: Automation }) {
       toast(t("auto.deleted"));
       go("#/automations");
     }, fail);
+
   const renew = () => void act("renew_secret", { id: a.id }).then((made) => setSecret(made.secret), fail);
+
   return (
     <>
       <section>
@@ -200,7 +202,9 @@ function History({ a }: { a: Automation }) {
       setRuns((all) => (from ? [...all, ...p.runs] : p.runs));
       setCursor(p.cursor);
     }, fail);
+
   useEffect(() => void more(), [a.id, a.last_run, a.running]);
+
   return (
     <section>
       <h2>{t("auto.history")}</h2>

@@ -59,6 +59,7 @@ export function Edit({ of }: { of?: Automation }) {
       catch_up: catchUp || undefined,
       timeout_seconds: minutes > 0 ? minutes * 60 : of ? 0 : undefined,
     };
+
     const done = of
       ? act("update", { id: of.id, ...payload })
       : act("create", { kind: "job", ...payload, ...target(where) });
@@ -69,6 +70,7 @@ export function Edit({ of }: { of?: Automation }) {
       }, fail)
       .finally(() => setBusy(false));
   };
+
   return (
     <section>
       <h2>{of ? t("auto.edit", { name: label(of.name) }) : t("auto.new")}</h2>
@@ -140,6 +142,7 @@ export function NewTrigger() {
     e.preventDefault();
     act("create", { kind: "trigger", name, ...target(where) }).then(setMade, fail);
   };
+
   if (made) {
     return (
       <section>
@@ -153,6 +156,7 @@ export function NewTrigger() {
       </section>
     );
   }
+
   return (
     <section>
       <h2>{t("auto.new.trigger")}</h2>

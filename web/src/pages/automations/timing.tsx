@@ -40,6 +40,7 @@ function draftOf(s?: Timing): Draft {
     cron: "0 9 * * 1-5",
     tz: s?.tz ?? ownZone(),
   };
+
   if (s?.every_seconds) {
     const unit = (["days", "hours", "minutes"] as const).find((u) => s.every_seconds! % units[u] === 0) ?? "minutes";
     return { ...d, kind: "every", unit, count: s.every_seconds / units[unit] };
@@ -72,12 +73,14 @@ export function TimingFields({ start, onChange }: { start?: Timing; onChange(t: 
     setDraft(next);
     onChange(timingOf(next));
   };
+
   useEffect(() => onChange(timingOf(d)), []);
   const zone = (
     <Field label={t("auto.zone")}>
       <input class="input" value={d.tz} onInput={(e) => set({ tz: e.currentTarget.value })} />
     </Field>
   );
+
   return (
     <>
       <fieldset class="choice">
@@ -197,12 +200,15 @@ export function Preview({ timing }: { timing: Timing }) {
         (e: unknown) => left || setSeen({ failure: e instanceof Refused ? e.failure : (e as Failure) }),
       );
     }, 250);
+
     return () => {
       left = true;
       clearTimeout(timer);
     };
   }, [JSON.stringify(timing)]);
+
   const { data, failure } = seen;
+
   return (
     <div class="note preview" role="status">
       {failure && <p class="wrong">{failureText(failure)}</p>}

@@ -18,6 +18,7 @@ export function People({ all }: { all: All }) {
       () => toast(t("chan.revoked")),
       fail,
     );
+
   return (
     <>
       <section>
@@ -84,6 +85,7 @@ function Request({ r }: { r: All["pending"][number] }) {
       () => toast(t("chan.approved", { who: visible(r.sender_id) })),
       fail,
     );
+
   return (
     <li class="thing ask">
       <div class="what">

@@ -34,6 +34,7 @@ export function Detail({ p }: { p: Platform }) {
   const [logging, setLogging] = useState(false);
   const [leaving, setLeaving] = useState(false);
   const toggle = () => void act(p.enabled ? "feature.disable" : "feature.enable", { name: p.name }).catch(fail);
+
   return (
     <>
       <section>
@@ -182,6 +183,7 @@ function Settings({ d, p }: { d: Described; p: Platform }) {
       .then(setFound, fail)
       .finally(() => setBusy(false));
   };
+
   const save = (e: Event) => {
     e.preventDefault();
     setBusy(true);
@@ -189,6 +191,7 @@ function Settings({ d, p }: { d: Described; p: Platform }) {
       .then(() => toast(t("chan.saved")), fail)
       .finally(() => setBusy(false));
   };
+
   return (
     <section>
       <h2>{t("chan.settings")}</h2>

@@ -25,12 +25,14 @@ export function Telegram({ p, people }: { p: Platform; people: People }) {
       .then(setFound, fail)
       .finally(() => setBusy(false));
   };
+
   const connect = () => {
     setBusy(true);
     act("channel.configure", { name: p.name, settings: { token, enabled: true } })
       .catch(fail)
       .finally(() => setBusy(false));
   };
+
   useEffect(() => {
     if (step === 4 && !link) act<Invitation>("pairing.invite", { name: p.name }).then(setLink, fail);
   }, [step]);

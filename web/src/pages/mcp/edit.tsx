@@ -27,7 +27,9 @@ export function Edit({ of }: { of?: Server }) {
       go(hrefOf(name));
     }, fail);
   };
+
   const main = kind === "program" ? ["command", "args", "env"] : ["url", "headers", "auth"];
+
   return (
     <section>
       <h2>{of ? t("mcp.edit", { name: of.name }) : t("mcp.add")}</h2>
@@ -95,6 +97,7 @@ export function Import() {
       setWrong(t("mcp.import.wrong"));
     }
   };
+
   return (
     <section>
       <h2>{t("mcp.import")}</h2>

@@ -17,6 +17,7 @@ export function Tools({ s }: { s: Server }) {
     setBusy(true);
     void what.catch(fail).finally(() => setBusy(false));
   };
+
   const test = () => during(act<Trial>("test", { name: s.name }).then((x) => (setTrial(x), setChoice(undefined))));
   const plain = (name: string) => name.replace(`mcp_${s.name}_`, "");
   const choose = () =>
@@ -31,9 +32,11 @@ export function Tools({ s }: { s: Server }) {
               : all.filter((n) => x.enabled_tools.includes(n) || x.enabled_tools.includes(`mcp_${s.name}_${n}`)),
           ),
         });
+
         setTrial(undefined);
       }),
     );
+
   const keep = () => {
     const { all, on } = choice!;
     during(
@@ -42,12 +45,14 @@ export function Tools({ s }: { s: Server }) {
       ),
     );
   };
+
   const accept = () =>
     during(
       act("accept", { name: s.name, digest: trial!.digest }).then(
         () => (setTrial(undefined), toast(t("mcp.accepted"))),
       ),
     );
+
   return (
     <section>
       <h2>{t("mcp.tools")}</h2>

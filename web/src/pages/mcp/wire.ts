@@ -59,6 +59,7 @@ export function schemaOf(kind: "program" | "address"): Schema {
           scope: { type: "string", description: t("mcp.set.scope") },
           type: { type: "string", enum: ["streamableHttp", "sse"] },
         };
+
   return {
     type: "object",
     properties: {

@@ -39,17 +39,21 @@ export function Edit({ file, scope, onClose }: { file: MemoryFile; scope?: strin
       )
       .finally(() => setBusy(false));
   };
+
   const compare = async () => {
     const now = await read<MemoryRead>("memory", { scope }).catch(fail);
     setTheirs(now?.files.find((f) => f.path === file.path));
   };
+
   const takeTheirs = () => {
     base.current = theirs!;
     area.current!.value = theirs!.text;
     setSize(theirs!.bytes);
     setTheirs(undefined);
   };
+
   const over = size > file.cap;
+
   return (
     <form class="editor" onSubmit={(e) => (e.preventDefault(), save(base.current.version))}>
       <textarea

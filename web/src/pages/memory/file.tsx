@@ -23,6 +23,7 @@ export function FileView({ file, scope }: { file: MemoryFile; scope?: string }) 
     e.preventDefault();
     if (words.trim()) go("#/search/" + encodeURIComponent(words.trim()));
   };
+
   return (
     <section class="memory">
       <div class="between">
@@ -88,10 +89,12 @@ function Lines({
     const known = new Map(facts.map((f) => [f.line, f]));
     return text.split("\n").map((line, n) => ({ line, fact: known.get(n + 1) }));
   }, [text, facts]);
+
   const list = useHeldFocus<HTMLUListElement>(rows);
   const wanted = words.trim().toLowerCase();
   const shown = rows.filter((r) => r.line.trim() !== "" && (!wanted || r.line.toLowerCase().includes(wanted)));
   if (shown.length === 0) return <p class="hint">{t("memory.nofilter")}</p>;
+
   return (
     <ul class="lines" ref={list} tabIndex={-1} aria-label={t("memory.lines")}>
       <Growing key={wanted} rows={shown}>
@@ -156,6 +159,7 @@ export function Sources({ of }: { of?: Origin[] }) {
         ]
           .filter(Boolean)
           .join(", ");
+
         return (
           <span key={n}>
             {n > 0 && "; "}

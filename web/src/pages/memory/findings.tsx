@@ -43,6 +43,7 @@ function Finding({ held }: { held: Held }) {
       .then(() => changed("memory"), fail)
       .finally(() => setBusy(false));
   };
+
   return (
     <li class="finding">
       <span class="words" dir="auto">

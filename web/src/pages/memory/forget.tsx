@@ -27,6 +27,7 @@ export function Forget({ text, onClose }: { text: string; onClose(): void }) {
       .then((p) => setFound({ ...p, of }), failed)
       .finally(() => setBusy(false));
   };
+
   useEffect(() => {
     if (text) look(text);
   }, []);
@@ -41,7 +42,9 @@ export function Forget({ text, onClose }: { text: string; onClose(): void }) {
       }, failed)
       .finally(() => setBusy(false));
   };
+
   const none = found && found.lines.length + found.summaries.length === 0;
+
   return (
     <Dialog title={t("memory.forget.title")} onClose={onClose}>
       {left ? (

@@ -22,6 +22,7 @@ export function History({ id }: { id?: string }) {
       (l) => setMore((m) => ({ changes: [...(m?.changes ?? []), ...l.changes], cursor: l.cursor })),
       fail,
     );
+
   return (
     <section>
       <h2>{t("memory.history")}</h2>
@@ -102,6 +103,7 @@ function Restore({ change, only, onClose }: { change: MemoryChange; only: boolea
       }, fail)
       .finally(() => setBusy(false));
   };
+
   return (
     <Dialog title={t(only ? "memory.undo.only" : "memory.undo.all")} onClose={onClose}>
       <p>{t(only ? "memory.undo.only.text" : "memory.undo.all.text", { at: when(change.time) })}</p>

@@ -35,11 +35,13 @@ export function All({
     }
     return [...out];
   }, [settings]);
+
   useEffect(() => {
     if (!path) return;
     setQuery(path);
     search.current?.focus();
   }, [path]);
+
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const hits =
     words.length === 0
@@ -49,7 +51,9 @@ export function All({
             `${s.path} ${titleOf(s.path)} ${s.schema.description ? `${s.schema.description} ${said(s.schema.description)}` : ""}`.toLowerCase();
           return words.every((w) => text.includes(w));
         });
+
   const unsaved = settings.filter((s) => drafts.value.has(s.path)).map((s) => s.path);
+
   return (
     <section>
       <h2>{t("settings.all.title")}</h2>

@@ -72,6 +72,7 @@ export function SettingRow({ setting: s, read }: { setting: Setting; read: Setti
     if (JSON.stringify(v) === JSON.stringify(now ?? (s.kind === "text" ? "" : now))) forget([s.path]);
     else draft(s.path, v, read.base);
   };
+
   return (
     <div class={changed ? "setting changed" : "setting"}>
       <div class="about">
@@ -299,13 +300,16 @@ function Area({
           .map((x) => x.trim())
           .filter(Boolean),
       );
+
     try {
       onChange(now.trim() === "" ? null : JSON.parse(now));
     } catch {
       setWrong(path, t("settings.json.wrong"));
     }
   };
+
   const value = typed ?? text;
+
   return (
     <textarea
       class={kind === "json" ? "input code" : "input"}

@@ -39,6 +39,7 @@ export function Models({ read, settings, onSaved }: { read: SettingsRead; settin
   const used = valueAt(read.config, ["agents", "defaults", "modelPreset"]);
   const act = (action: string, payload: unknown) =>
     request<Parameters<typeof tellSaved>[0]>(action, payload).then((r) => (tellSaved(r), onSaved()), fail);
+
   return (
     <>
       <Section title={t("settings.models.title")} settings={settings} read={read} onSaved={onSaved}>
@@ -137,6 +138,7 @@ function PresetDialog({
     e.preventDefault();
     void onSave({ name, settings: { model, provider: provider || null, label: label || null } }, fresh).then(onClose);
   };
+
   return (
     <Dialog title={fresh ? t("settings.preset.new") : t("settings.preset.edit", { name: of.name! })} onClose={onClose}>
       <form onSubmit={submit}>

@@ -24,6 +24,7 @@ export function Providers({ read, onSaved }: { read: SettingsRead; onSaved(): vo
       () => (toast(t("settings.signin.out.done")), onSaved()),
       fail,
     );
+
   return (
     <>
       <section>
@@ -139,22 +140,26 @@ function ProviderDialog({
     setBusy(true);
     work.then(then, (e) => setResult(failureText(failureOf(e)))).finally(() => setBusy(false));
   };
+
   const finish = (r: Edited) => {
     tellSaved(r);
     onSaved();
     onClose();
   };
+
   const save = (e: Event) => {
     e.preventDefault();
     if (fresh) return run(request<Edited>("settings.provider.create", { name, settings: changes() }), finish);
     const patch = Object.fromEntries(Object.entries(changes()).map(([k, v]) => [`providers.${escape(name)}.${k}`, v]));
     run(request<Edited>("settings.update", { patch, base }), finish);
   };
+
   const remove = () =>
     run(request<Edited>("settings.update", { patch: { [`providers.${escape(name)}.apiKey`]: null }, base }), finish);
   const test = () =>
     run(request<Tried>("setup.try", { provider: name, key, base: address }), (r) => setResult(tryText(r)));
   const keyInFile = !fresh && of.key_source?.startsWith("providers.");
+
   return (
     <Dialog title={fresh ? t("settings.provider.new") : visible(of.display)} onClose={onClose}>
       <form onSubmit={save}>
@@ -228,6 +233,7 @@ function SignInDialog({ provider, onClose }: { provider: string; onClose(): void
     }
     return request<LoginStep>("settings.provider.oauth_complete", { provider }).then(follow);
   };
+
   const failed = (e: unknown) => closed.current || setError(failureText(failureOf(e)));
   useEffect(() => {
     request<LoginStep>("settings.provider.oauth_login", { provider, device: true }).then(follow).catch(failed);
@@ -240,7 +246,9 @@ function SignInDialog({ provider, onClose }: { provider: string; onClose(): void
       failed,
     );
   };
+
   const href = step?.url ? safeHref(step.url) : undefined;
+
   return (
     <Dialog title={t("settings.signin.start.of", { name: provider })} onClose={onClose}>
       <div class="sign-steps" role="status">

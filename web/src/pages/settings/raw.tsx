@@ -35,6 +35,7 @@ function Editor({ data, onSaved }: { data: RawText; onSaved(): void }) {
     setIssues([]);
     setStale(false);
   };
+
   const save = (base: string) => {
     setBusy(true);
     request<Edited>("settings.raw.update", { text, base })
@@ -50,11 +51,13 @@ function Editor({ data, onSaved }: { data: RawText; onSaved(): void }) {
       )
       .finally(() => setBusy(false));
   };
+
   const jump = (line: number) => {
     const at = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
     area.current?.focus();
     area.current?.setSelectionRange(at, at + (lines[line - 1]?.length ?? 0));
   };
+
   return (
     <section>
       <h2>{t("settings.raw.title")}</h2>

@@ -47,6 +47,7 @@ function Rules({ read, onSaved }: { read: SettingsRead; onSaved(): void }) {
   const put = (next: Rule[]) =>
     JSON.stringify(next) === JSON.stringify(saved) ? forget([rulesPath]) : draft(rulesPath, next, read.base);
   const change = (i: number, part: Partial<Rule>) => put(rules.map((r, j) => (j === i ? { ...r, ...part } : r)));
+
   return (
     <section>
       <h2>{t("settings.rules")}</h2>
@@ -123,6 +124,7 @@ function TestCall({ onClose }: { onClose(): void }) {
     } catch {
       return setResult(t("settings.json.wrong"));
     }
+
     request<Explained>("approval.explain", { tool, arguments: args }).then(
       (r) =>
         setResult(
@@ -137,6 +139,7 @@ function TestCall({ onClose }: { onClose(): void }) {
       (e) => setResult(failureText(failureOf(e))),
     );
   };
+
   return (
     <Dialog title={t("settings.rule.test")} onClose={onClose}>
       <form onSubmit={ask}>

@@ -79,11 +79,13 @@ export function SaveBar({ paths, onSaved }: { paths: string[]; onSaved(): void }
       )
       .finally(() => setBusy(false));
   };
+
   const discard = () => {
     setStale(undefined);
     forget(mine);
     onSaved();
   };
+
   return (
     <div class="save-bar">
       {stale && (

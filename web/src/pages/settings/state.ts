@@ -58,6 +58,7 @@ export function flatten(node: SchemaNode, config: unknown, parts: string[] = [])
       ? []
       : [{ path: parts.map(escape).join("."), parts, kind: kindOf(node), schema: node }];
   }
+
   return [
     ...known.flatMap(([name, s]) => flatten(s, below[name], [...parts, name])),
     ...extra.flatMap((name) => flatten(node.additionalProperties!, below[name], [...parts, name])),

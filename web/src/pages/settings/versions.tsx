@@ -17,6 +17,7 @@ export function Versions({ base, onSaved }: { base: string; onSaved(): void }) {
   const [cursor, setCursor] = useState("");
   const read = useRead<VersionPage>("settings/versions", { cursor }, "settings");
   const [of, setOf] = useState<Version | undefined>(undefined);
+
   return (
     <section>
       <h2>{t("settings.versions.title")}</h2>
@@ -85,6 +86,7 @@ function Compare({ of, base, onClose, onSaved }: { of: Version; base: string; on
       (r) => (onClose(), tellSaved(r), onSaved()),
       fail,
     );
+
   return (
     <Dialog
       title={t("settings.version.title", { at: of.saved_at ? fullDate(of.saved_at) : t("settings.version.first") })}

@@ -27,9 +27,11 @@ export function ModelStep({ models, value, onChange }: { models: Offer[]; value:
       </Field>
     );
   }
+
   const fits = models.filter((m) => m.id.toLowerCase().includes(query.toLowerCase()));
   const shown = fits.slice(0, most);
   if (value && !shown.some((m) => m.id === value)) shown.unshift(models.find((m) => m.id === value) ?? { id: value });
+
   return (
     <>
       {models.length > 8 && (

@@ -49,15 +49,18 @@ export function Edit({ of }: { of?: Skill }) {
         ),
       400,
     );
+
     return () => {
       left = true;
       clearTimeout(timer);
     };
   }, [name, text]);
+
   const rename = (next: string) => {
     if (text === blank(name)) setText(blank(next));
     setName(next);
   };
+
   const save = (e: Event) => {
     e.preventDefault();
     act("write", {
@@ -70,6 +73,7 @@ export function Edit({ of }: { of?: Skill }) {
       go("#/skills/" + encodeURIComponent(name));
     }, fail);
   };
+
   return (
     <section>
       <h2>{of ? t("skill.edit.title", { name: label(of.name) }) : t("skill.new")}</h2>
@@ -139,6 +143,7 @@ export function Install() {
       fail(e);
     }
   };
+
   return (
     <section>
       <h2>{t("skill.install")}</h2>
