@@ -37,7 +37,7 @@ func webReadsOfTools() []webType {
 		{"Trial", mcp, "Trial", nil},
 		{"SkippedServer", set, "skipped", nil},
 		{"ToolChoice", set, "serverTools(enabled_tools)", is{"name": "string", "tools": "TrialTool[]", "enabled_tools": "string[]"}},
-		{"Taken", set, "takeServers()", is{"imported": "string[]", "skipped": "SkippedServer[]"}},
+		{"Taken", set, "importParsed()", is{"imported": "string[]", "skipped": "SkippedServer[]"}},
 	}
 }
 

@@ -210,7 +210,7 @@ export interface ToolChoice {
   tools: TrialTool[];
 }
 
-/** internal/run/settings: takeServers() */
+/** internal/run/settings: importParsed() */
 export interface Taken {
   base?: string;
   changed?: string[];
