@@ -128,7 +128,7 @@ func (p *program) agent() *agentCommand {
 }
 
 func (p *program) onboard(agent *agentCommand) *onboardCommand {
-	return &onboardCommand{p.console, p.home, &settings{p.console, p.home}, &signins{p.console, p.home}, agent}
+	return &onboardCommand{p.console, p.home, &settings{p.console, p.home}, &signIns{p.console, p.home}, agent}
 }
 
 // nouns returns the commands of the first level, in the order of the help.
@@ -138,7 +138,7 @@ func (p *program) nouns() []noun {
 	folders := &folders{c, h}
 	bots := &bots{c, h}
 	settings := &settings{c, h}
-	signins := &signins{c, h}
+	signIns := &signIns{c, h}
 	accounts := &channelAccounts{c, h}
 
 	agent := p.agent()
@@ -159,7 +159,7 @@ func (p *program) nouns() []noun {
 		{"undo", (&undoCommand{c, h, stores}).command},
 		{"config", (&configCommand{c, h, settings}).command},
 		{"keys", (&keysCommand{c, h, settings}).command},
-		{"provider", (&providerCommand{c, h, settings, signins}).command},
+		{"provider", (&providerCommand{c, h, settings, signIns}).command},
 		{"models", (&modelsCommand{c, h}).command},
 		{"usage", (&usageCommand{c, h}).command},
 		{"replay", (&replayCommand{c, h}).command},

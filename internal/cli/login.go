@@ -71,7 +71,7 @@ func (c *providerCommand) logoutCommand() *cobra.Command {
 				return err
 			}
 
-			a, err := c.signins.account(loaded, args[0])
+			a, err := c.signIns.account(loaded, args[0])
 			if err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func (c *providerCommand) statusCommand() *cobra.Command {
 func (c *providerCommand) states(loaded *config.Loaded) ([]signinState, error) {
 	states := []signinState{}
 	for _, name := range signin.Names() {
-		a, err := c.signins.account(loaded, name)
+		a, err := c.signIns.account(loaded, name)
 		if err != nil {
 			return nil, err
 		}
@@ -182,7 +182,7 @@ func (c *providerCommand) login(ctx context.Context, name string, f loginFlags) 
 		return err
 	}
 
-	a, err := c.signins.account(loaded, name)
+	a, err := c.signIns.account(loaded, name)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (c *providerCommand) signIn(ctx context.Context, a *signin.Account, f login
 	defer cancel()
 	return a.Login(ctx, signin.Dialog{
 		Device: f.device, Pasted: func() <-chan string { return c.lines(ctx) },
-		Notify: func(s signin.Step) { c.signins.showStep(ctx, s, f.stay) },
+		Notify: func(s signin.Step) { c.signIns.showStep(ctx, s, f.stay) },
 	})
 }
 

@@ -33,7 +33,7 @@ func runLogin(t *testing.T, dir, stdin string, env []string, args ...string) (ou
 	}
 	c := newProgram(io, "", "")
 	root := &cobra.Command{Use: "provider", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand((&providerCommand{c.console, c.home, &settings{c.console, c.home}, &signins{c.console, c.home}}).signinCommands()...)
+	root.AddCommand((&providerCommand{c.console, c.home, &settings{c.console, c.home}, &signIns{c.console, c.home}}).signinCommands()...)
 	root.SetArgs(args)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)

@@ -29,7 +29,7 @@ type onboardCommand struct {
 	*console
 	home     *home
 	settings *settings
-	signins  *signins
+	signIns  *signIns
 	agent    *agentCommand
 }
 

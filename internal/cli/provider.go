@@ -18,7 +18,7 @@ type providerCommand struct {
 	*console
 	home     *home
 	settings *settings
-	signins  *signins
+	signIns  *signIns
 }
 
 func (c *providerCommand) command() *cobra.Command {

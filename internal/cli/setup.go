@@ -27,7 +27,7 @@ import (
 type setup struct {
 	*console
 	setupAnswers
-	signins    *signins
+	signIns    *signIns
 	prompt     *prompter
 	flags      onboardFlags  // answers of the command line; each is used once
 	surveyTime time.Duration // how long servers on this machine are waited for, before the first menu
@@ -43,7 +43,7 @@ func (c *onboardCommand) newSetup(loaded *config.Loaded, f onboardFlags) *setup 
 	s := &setup{
 		console:      c.console,
 		setupAnswers: setupAnswers{home: c.home, loaded: loaded, workspace: f.workspace},
-		signins:      c.signins,
+		signIns:      c.signIns,
 		prompt:       c.prompter(),
 		flags:        f,
 		surveyTime:   2 * time.Second,
@@ -403,7 +403,7 @@ func ownerOf(key string) string {
 // signIn signs in at a provider that has no keys. The browser or a code on
 // another device does it: the terminal is needed for the next questions.
 func (s *setup) signIn(ctx context.Context) (move, error) {
-	a, err := s.signins.account(s.loaded, s.row.Name)
+	a, err := s.signIns.account(s.loaded, s.row.Name)
 	if err != nil {
 		return 0, err
 	}
@@ -418,7 +418,7 @@ func (s *setup) signIn(ctx context.Context) (move, error) {
 
 	st, err := a.Login(ctx, signin.Dialog{
 		Device: !s.hasBrowser(),
-		Notify: func(step signin.Step) { s.signins.showStep(ctx, step, false) },
+		Notify: func(step signin.Step) { s.signIns.showStep(ctx, step, false) },
 	})
 	if err != nil {
 		if ctx.Err() == nil {

@@ -49,7 +49,7 @@ func (s *setup) survey(ctx context.Context) []discovery {
 		d := discovery{Status: st}
 		switch {
 		case st.Row.Auth != "":
-			a, err := s.signins.account(s.loaded, st.Name)
+			a, err := s.signIns.account(s.loaded, st.Name)
 			if err != nil || !a.Status().SignedIn {
 				continue
 			}
@@ -136,7 +136,7 @@ func (s *setup) providerMenu(found []discovery) *menu {
 
 	for _, name := range signin.Names() {
 		about := ""
-		if a, err := s.signins.account(s.loaded, name); err == nil {
+		if a, err := s.signIns.account(s.loaded, name); err == nil {
 			_, about, _ = strings.Cut(a.Display(), " (")
 		}
 		add(signin.ConfigName(name), s.known(strings.TrimSuffix(about, ")")), s.in("With a sign-in instead of a key:"))
@@ -212,7 +212,7 @@ func (s *setup) chooseModel(ctx context.Context) (move, error) {
 // usualModel returns the one to use when no other is named.
 func (s *setup) usualModel() string {
 	if s.row.Auth != "" {
-		if a, err := s.signins.account(s.loaded, s.row.Name); err == nil {
+		if a, err := s.signIns.account(s.loaded, s.row.Name); err == nil {
 			_, model, _ := strings.Cut(a.DefaultModel(), "/")
 			return model
 		}

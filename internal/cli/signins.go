@@ -10,14 +10,14 @@ import (
 	"github.com/nanobot-go/nanobot/internal/run/provider"
 )
 
-// signins finds sign-ins at providers and shows their steps.
-type signins struct {
+// signIns finds sign-ins at providers and shows their steps.
+type signIns struct {
 	*console
 	home *home
 }
 
 // account finds the sign-in of a provider by the name that the user typed.
-func (s *signins) account(loaded *config.Loaded, name string) (*signin.Account, error) {
+func (s *signIns) account(loaded *config.Loaded, name string) (*signin.Account, error) {
 	if !signin.Known(name) {
 		return nil, usageError{signin.Unknown(name)}
 	}
@@ -25,7 +25,7 @@ func (s *signins) account(loaded *config.Loaded, name string) (*signin.Account, 
 }
 
 // showStep prints what the person has to do, and opens a browser unless stay is set.
-func (s *signins) showStep(ctx context.Context, step signin.Step, stay bool) {
+func (s *signIns) showStep(ctx context.Context, step signin.Step, stay bool) {
 	if step.Note != "" {
 		fmt.Fprintln(s.Out, step.Note)
 	}

@@ -34,6 +34,6 @@ func (w plainWriter) in(do func(root *diskio.Tree) error) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // nothing is pending
+	defer root.Close()
 	return do(root)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -118,11 +119,9 @@ func Download(ctx context.Context, h *http.Client, address string, head http.Hea
 		return nil, chat.Permanent(fmt.Errorf("the address of the file is not one: %w", httpsafe.WithoutURL(err)))
 	}
 
-	for name, values := range head {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, head)
 
-	res, err := h.Do(req) //nolint:gosec // the client refuses private addresses, unless the host is the platform's
+	res, err := h.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("download from %s: %w", req.URL.Host, httpsafe.WithoutURL(err))
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -145,7 +146,7 @@ func (r *REST) exchange(ctx context.Context, c Call, read func(res *http.Respons
 			}
 		}
 
-		res, err := r.send(ctx, c, token)
+		res, err := r.send(ctx, c, token) //nolint:bodyclose // read closes it
 		if err != nil {
 			return err
 		}
@@ -184,11 +185,9 @@ func (r *REST) send(ctx context.Context, c Call, token string) (*http.Response, 
 		r.Sign(req, token)
 	}
 
-	for name, values := range c.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, c.Header)
 
-	res, err := r.Client.Do(req) //nolint:gosec // the configured address, or one that the platform named and its driver checked
+	res, err := r.Client.Do(req)
 	if err != nil {
 		return nil, c.failed(err, token)
 	}

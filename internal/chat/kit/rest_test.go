@@ -352,7 +352,11 @@ func TestRESTOpen(t *testing.T) {
 		"/said": "refused: 200 no file",
 		"/odd":  "GET /odd: HTTP status 200 and not what was asked for",
 	} {
-		if _, err := r.Open(t.Context(), kit.Call{Method: http.MethodGet, Path: path}); err == nil || err.Error() != want {
+		res, err := r.Open(t.Context(), kit.Call{Method: http.MethodGet, Path: path})
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		if err == nil || err.Error() != want {
 			t.Errorf("%s: the error is %v, want %s", path, err, want)
 		}
 	}

@@ -55,14 +55,16 @@ func TestDoors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := ""
+		var all strings.Builder
 		for i := range outs {
 			b, err := json.Marshal(outs[i])
 			if err != nil {
 				t.Fatal(err)
 			}
-			said += string(b) + "\n"
+			all.Write(append(b, '\n'))
 		}
+
+		said := all.String()
 		if strings.Contains(said, "hush") || !strings.Contains(said, "[redacted:key]") {
 			t.Errorf("%q is answered with\n%s", text, said)
 		}

@@ -60,13 +60,13 @@ func (m *markedMemory) commit(subject string) string {
 	return id
 }
 
-func (m *markedMemory) want(name, text string, foreign bool) {
+func (m *markedMemory) want(text string, foreign bool) {
 	m.t.Helper()
-	if data, err := os.ReadFile(m.path(name)); err != nil || string(data) != text {
-		m.t.Errorf("%s holds %q, %v; want %q", name, data, err, text)
+	if data, err := os.ReadFile(m.path(memoryName)); err != nil || string(data) != text {
+		m.t.Errorf("%s holds %q, %v; want %q", memoryName, data, err, text)
 	}
-	if got := m.record.Foreign(m.path(name)); got != foreign {
-		m.t.Errorf("%s counts as from outside: %v, want %v", name, got, foreign)
+	if got := m.record.Foreign(m.path(memoryName)); got != foreign {
+		m.t.Errorf("%s counts as from outside: %v, want %v", memoryName, got, foreign)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestVersionsKeepMarks(t *testing.T) {
 			m.commit("a stranger's")
 			m.turn(memoryName, ownFacts, false)
 			id := m.commit("the owner's")
-			m.want(memoryName, ownFacts, false)
+			m.want(ownFacts, false)
 			_, err := m.Repo.Restore(m.t.Context(), id)
 			must(m.t, err)
 		}, strangerFacts, true},
@@ -101,7 +101,7 @@ func TestVersionsKeepMarks(t *testing.T) {
 			id := m.commit("without the stranger's line")
 			m.turn(memoryName, laterFacts+ownFacts, false)
 			m.commit("the owner's")
-			m.want(memoryName, laterFacts+ownFacts, false)
+			m.want(laterFacts+ownFacts, false)
 			_, err := m.Repo.UndoOnly(m.t.Context(), id)
 			must(m.t, err)
 		}, laterFacts + ownFacts + strangerFacts, true},
@@ -164,7 +164,7 @@ func TestVersionsKeepMarks(t *testing.T) {
 			t.Parallel()
 			m := newMarkedMemory(t)
 			row.story(m)
-			m.want(memoryName, row.text, row.foreign)
+			m.want(row.text, row.foreign)
 		})
 	}
 }
@@ -182,5 +182,5 @@ func TestVersionsWithoutARecord(t *testing.T) {
 	if err := repo.WriteWork(memoryName, []byte(laterFacts)); !errors.Is(err, lost) {
 		t.Errorf("an edit returned %v", err)
 	}
-	m.want(memoryName, ownFacts, false)
+	m.want(ownFacts, false)
 }

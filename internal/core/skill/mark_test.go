@@ -36,9 +36,9 @@ func (p *markedPlace) path(name string) string {
 }
 
 // stranger makes a file that came from outside.
-func (p *markedPlace) stranger(name, text string) {
+func (p *markedPlace) stranger(name string) {
 	p.t.Helper()
-	err := errors.Join(os.MkdirAll(filepath.Dir(p.path(name)), 0o700), os.WriteFile(p.path(name), []byte(text), 0o600), p.record.Mark(p.path(name)))
+	err := errors.Join(os.MkdirAll(filepath.Dir(p.path(name)), 0o700), os.WriteFile(p.path(name), []byte(strangerSkill), 0o600), p.record.Mark(p.path(name)))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -69,17 +69,17 @@ func TestSkillsKeepMarks(t *testing.T) {
 			p.must(err)
 		}, false},
 		"written by the owner in a stranger's words": {func(p *markedPlace) {
-			p.stranger("page.md", strangerSkill)
+			p.stranger("page.md")
 			_, err := skill.Write(p.Place, skill.Draft{Name: "tea", Text: strangerSkill})
 			p.must(err)
 		}, true},
 		"a stranger's that the owner edits": {func(p *markedPlace) {
-			p.stranger(file, strangerSkill)
+			p.stranger(file)
 			_, err := skill.Write(p.Place, skill.Draft{Name: "tea", Text: strangerSkill + "More.\n", Version: skill.Version(strangerSkill)})
 			p.must(err)
 		}, true},
 		"a stranger's that was moved there, and the owner edits": {func(p *markedPlace) {
-			p.stranger("clone/SKILL.md", strangerSkill)
+			p.stranger("clone/SKILL.md")
 			p.must(os.MkdirAll(p.path("skills"), 0o700))
 			p.must(os.Rename(p.path("clone"), p.path("skills/tea")))
 			_, err := skill.Write(p.Place, skill.Draft{Name: "tea", Text: strangerSkill + "More.\n", Version: skill.Version(strangerSkill)})
@@ -96,13 +96,13 @@ func TestSkillsKeepMarks(t *testing.T) {
 			p.must(err)
 		}, false},
 		"installed from a stranger's folder": {func(p *markedPlace) {
-			p.stranger("clone/tea/SKILL.md", strangerSkill)
+			p.stranger("clone/tea/SKILL.md")
 			_, _, err := skill.Install(p.Place, p.path("clone/tea"), false, time.Now())
 			p.must(err)
 			p.must(os.RemoveAll(p.path("clone")))
 		}, true},
 		"installed over one that a stranger wrote": {func(p *markedPlace) {
-			p.stranger(file, strangerSkill)
+			p.stranger(file)
 			over := p.Place
 			over.Force = true
 			_, _, err := skill.InstallFrom(over, skill.Parcel{Name: "tea", Files: []skill.File{{Path: "SKILL.md", Data: []byte(ownSkill)}}}, false, time.Now())

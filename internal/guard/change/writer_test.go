@@ -26,7 +26,7 @@ func TestWriterKeepsPermissions(t *testing.T) {
 	w := m.files()
 	must(t, w.Write("memory/MEMORY.md", []byte(ours)))
 	must(t, w.Write("tool.sh", []byte(ours)))
-	must(t, os.WriteFile(m.path("run.sh"), []byte("old"), 0o700)) //nolint:gosec // a program of the owner
+	must(t, os.WriteFile(m.path("run.sh"), []byte("old"), 0o700)) // a program of the owner
 	must(t, w.Write("run.sh", []byte(ours)))
 	want := map[string]fs.FileMode{"memory": 0o700, "memory/MEMORY.md": 0o600, "tool.sh": 0o600, "run.sh": 0o700}
 	for name, perm := range want {

@@ -166,7 +166,7 @@ func (r *reservations) look() (changed bool) {
 func (r *reservations) readBefore(ctx context.Context) (found bool) {
 	for f, err := range r.store.Docs(ctx, heldName) {
 		if err != nil {
-			r.log.Warn("reservations of other processes cannot be read", "err", err)
+			r.log.WarnContext(ctx, "reservations of other processes cannot be read", "err", err)
 			return found
 		}
 
@@ -184,7 +184,7 @@ func (r *reservations) readBefore(ctx context.Context) (found bool) {
 		r.lost = append(r.lost, held...)
 		found = true
 		if err := errors.Join(r.store.Remove(ctx, f.Name), release()); err != nil {
-			r.log.Warn("a reservation of a process that ended cannot be removed", "err", err)
+			r.log.WarnContext(ctx, "a reservation of a process that ended cannot be removed", "err", err)
 		}
 	}
 	return found
@@ -204,7 +204,7 @@ func (r *reservations) takeOver(ctx context.Context, name string, o *other) bool
 	}
 
 	if err := errors.Join(r.store.Remove(ctx, name+heldSuffix), release()); err != nil {
-		r.log.Warn("a reservation of a process that ended cannot be removed", "err", err)
+		r.log.WarnContext(ctx, "a reservation of a process that ended cannot be removed", "err", err)
 	}
 	return true
 }

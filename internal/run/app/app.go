@@ -230,7 +230,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	var set *tool.Set
 	skills := skill.Options{
 		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: State(a.Config, a.log), Foreign: a.guard.Foreign,
-		LookPath: a.guard.LookPath, //nolint:contextcheck // it serves all turns
+		LookPath: a.guard.LookPath,
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable

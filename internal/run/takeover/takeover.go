@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 	var jobs schedule.Imported
 	var entries int
 
-	err := w.Once(kindOrigins, o.Now(), func() error { //nolint:contextcheck // the record is read whole, whatever becomes of the start
+	err := w.Once(kindOrigins, o.Now(), func() error {
 		to, err := guard.OpenOrigins(o.Config.DataDir, w.Path, w.ID, "", o.Log)
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) error {
 	var strange []string
 	err = w.Once(memory.KindHistory, o.Now(), func() (err error) {
 		for _, name := range memory.Leftovers(w.Path) {
-			if o.Everywhere.Foreign(name) { //nolint:contextcheck // as above
+			if o.Everywhere.Foreign(name) {
 				strange = append(strange, name+": it came from outside")
 			}
 		}

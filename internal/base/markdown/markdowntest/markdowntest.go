@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files")
+var update = flag.Bool("update", false, "rewrite golden files") //nolint:gochecknoglobals // a flag of tests
 
 // Sample is a text and what it is an example of.
 type Sample struct{ Name, Source string }
@@ -35,7 +35,7 @@ func Golden(t *testing.T, name string, render func(source string) string) {
 
 	file := filepath.Join("testdata", name+".golden")
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
+		if err := os.MkdirAll("testdata", 0o750); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:gosec // a file of the repository

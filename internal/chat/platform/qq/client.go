@@ -142,10 +142,9 @@ func fetchToken(ctx context.Context, auth *kit.REST, o *options) (string, time.D
 	return a.Token, time.Duration(a.Expires) * time.Second, nil
 }
 
-// do runs a call and reads its answer into result, if that is not nil. Body is
-// sent as JSON.
-func (c *client) do(ctx context.Context, method, path string, body, result any) error {
-	return c.send(ctx, kit.Call{Method: method, Path: path, Body: kit.JSON(body)}, result)
+// get reads what is at a path into result, if that is not nil.
+func (c *client) get(ctx context.Context, path string, result any) error {
+	return c.send(ctx, kit.Call{Method: http.MethodGet, Path: path}, result)
 }
 
 func (c *client) send(ctx context.Context, k kit.Call, result any) error {
@@ -179,7 +178,7 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 
 	err := json.Unmarshal(a.Body, &said)
 	if said.Code == codeAudit || err == nil && said.Code == 0 && a.Status == http.StatusAccepted {
-		return nothing, nil // it arrived, and QQ looks at it
+		return json.RawMessage("{}"), nil // it arrived, and QQ looks at it
 	}
 	if err != nil || said.Code == 0 && said.ErrCode == 0 && a.Status != http.StatusTooManyRequests && a.Status != http.StatusUnauthorized {
 		return nil, a.Foreign("the API")
@@ -193,9 +192,6 @@ func judge(a kit.Answer) (json.RawMessage, error) {
 	}
 }
 
-// nothing is a result that says nothing.
-var nothing = json.RawMessage("{}")
-
 // gatewayInfo says where to connect to.
 type gatewayInfo struct {
 	URL   string `json:"url"`
@@ -206,7 +202,7 @@ type gatewayInfo struct {
 }
 
 func (c *client) gateway(ctx context.Context) (g gatewayInfo, err error) {
-	err = c.do(ctx, http.MethodGet, "/gateway/bot", nil, &g)
+	err = c.get(ctx, "/gateway/bot", &g)
 	return g, err
 }
 

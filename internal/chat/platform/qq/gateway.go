@@ -246,7 +246,7 @@ func (g *gateway) ready(ctx context.Context, f frame) error {
 // introduce asks who we are, after an earlier run's session was resumed.
 func (g *gateway) introduce(ctx context.Context) {
 	var me user
-	if err := g.bot.calls.do(ctx, http.MethodGet, "/users/@me", nil, &me); err != nil {
+	if err := g.bot.calls.get(ctx, "/users/@me", &me); err != nil {
 		g.bot.deps.Log.DebugContext(ctx, "the name of the bot is not known", "err", err)
 	} else {
 		g.bot.me.Store(&me)

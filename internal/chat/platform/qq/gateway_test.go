@@ -178,7 +178,7 @@ func TestTokens(t *testing.T) {
 	r.calls = newClient(r.o, r.calls.rest.Client, func() time.Time { return now })
 	ask := func() {
 		t.Helper()
-		if err := r.calls.do(t.Context(), "GET", "/users/@me", nil, nil); err != nil {
+		if err := r.calls.get(t.Context(), "/users/@me", nil); err != nil {
 			t.Fatal(err)
 		}
 	}

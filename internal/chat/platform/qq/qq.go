@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,7 +158,7 @@ func probe(ctx context.Context, d chat.Deps, section json.RawMessage) (chat.Repo
 
 	defer b.calls.rest.Client.CloseIdleConnections()
 	var me user
-	if err := b.calls.do(ctx, http.MethodGet, "/users/@me", nil, &me); err != nil {
+	if err := b.calls.get(ctx, "/users/@me", &me); err != nil {
 		return chat.Report{}, b.explained(err)
 	}
 
