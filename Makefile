@@ -36,6 +36,7 @@ install: ## nanobot and nanobot-whatsapp, which is under the GPL, where Go puts 
 	cd cmd/nanobot-whatsapp && $(GO) install -trimpath -ldflags '$(LDFLAGS)' .
 
 # The tests of test/security only watch the real program from outside, many at a time.
+# They take longest and mostly wait: they begin first, beside the others.
 OUTSIDE := ./test/security
 
 # Packages whose goroutines share memory. check runs their tests with the race
@@ -58,8 +59,7 @@ test: fmt-check vet tests ## all tests
 # SHARED_LATER=1 leaves out what is run with the race detector afterwards (decision
 # 149).
 tests: ## the tests alone, without go vet
-	$(TEST) $$($(GO) list $(PKGS) | grep -vxF "$$($(GO) list $(OUTSIDE) $(if $(SHARED_LATER),$(SHARED)))")
-	$(TEST) $(OUTSIDE)
+	$(TEST) $(OUTSIDE) $$($(GO) list $(PKGS) | grep -vxF "$$($(GO) list $(OUTSIDE) $(if $(SHARED_LATER),$(SHARED)))")
 	cd cmd/nanobot-whatsapp && $(GO) vet ./... && $(GO) test -vet=off -shuffle=on -count=1 -timeout 15m ./...
 
 race-shared: ## tests of packages whose goroutines share memory, with the race detector
