@@ -3,7 +3,6 @@ package sandbox
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +22,9 @@ type Watch struct {
 	// less is no bound. Dirs are looked up when they are needed.
 	Disk int64
 	Dirs func() []string
+	// FileLimit is the size at which the kernel stops a file of the command, in
+	// bytes; 0 if it stops none.
+	FileLimit int64
 	// Hold stops the command for the time of a measurement, which takes longer
 	// than it takes to write much; nil lets it go on.
 	Hold func() (release func())
@@ -57,7 +59,7 @@ func (w Watch) Largest(n int) []string {
 		size int64
 	}
 	var all []file
-	w.grown(func(path string, size int64) {
+	w.grown(func(path string, size, _ int64) {
 		if size >= mebibyte {
 			all = append(all, file{path, size})
 		}
@@ -71,16 +73,61 @@ func (w Watch) Largest(n int) []string {
 	return out
 }
 
-// Full reports whether a file that the command wrote has exactly the size at which
-// the kernel stops it: what writes to it failed there.
-func (w Watch) Full(limit int64) bool {
-	full := false
-	w.grown(func(path string, _ int64) {
-		if info, err := os.Lstat(path); err == nil && info.Size() == limit {
-			full = true
-		}
-	})
-	return full
+// Added returns what the command added to its directories: everything that was
+// written since it began. Full means that a file among it has exactly the size at
+// which the kernel stops it: what wrote to it failed there.
+func (w Watch) Added() (used int64, full bool) {
+	add := func(_ string, size, length int64) {
+		used += size
+		full = full || length == w.FileLimit && length > 0
+	}
+	w.grown(add)
+	w.nameless(add)
+	return used, full
+}
+
+// exceeded judges what was added. What went from the disks bounds it, since other
+// programs write into these folders as well. Where a file met the limit of the
+// kernel, it was the command, also if other programs freed space meanwhile.
+func (w Watch) exceeded(used, gone int64, full bool) *OverError {
+	bounded := min(used, gone)
+	if full {
+		bounded = used
+	}
+	if bounded < w.Disk {
+		return nil
+	}
+	return &OverError{What: "disk space", Used: bounded, Limit: w.Disk}
+}
+
+// walks knows the last look into the folders, which takes long.
+type walks struct {
+	gone int64 // what was gone from the disks then
+	done time.Time
+	took time.Duration
+}
+
+// walkEvery is how soon a look is worth it after the last one if little has changed.
+const walkEvery = time.Second
+
+// due reports whether another look is worth it: half of the limit is gone from the
+// disks, and since the last look either much went or anything changed a while ago.
+// Looks take at most a twentieth of the time then.
+func (l walks) due(gone, limit int64) bool {
+	switch {
+	case limit <= 0 || gone < limit/2:
+		return false
+	case l.done.IsZero() || gone-l.gone >= limit/16:
+		return true
+	}
+	return gone != l.gone && time.Since(l.done) >= max(walkEvery, 20*l.took)
+}
+
+// walk measures what was added.
+func (w Watch) walk(gone int64) (*OverError, walks) {
+	began := time.Now()
+	used, full := w.Added()
+	return w.exceeded(used, gone, full), walks{gone: gone, done: time.Now(), took: time.Since(began)}
 }
 
 const mebibyte = 1 << 20

@@ -83,8 +83,8 @@ type watching struct {
 	whole  time.Time
 	near   bool
 	free   map[string]uint64 // of the disks, when the command began
-	walked int64             // what was gone from the disks at the last walk
-	gone   int64             // what was gone from them at the last look
+	walked walks
+	gone   int64 // what was gone from them at the last look
 }
 
 func (s *watching) check() *OverError {
@@ -164,7 +164,11 @@ func (s *watching) memory(grown int64) int64 {
 	}
 
 	if grown > s.Memory/16 {
-		inFiles, _ = openFiles(pids)
+		eachRemoved(pids, func(target string, st *unix.Stat_t) {
+			if inMemory(target) {
+				inFiles += st.Blocks * 512
+			}
+		})
 	}
 
 	if own+shared+inFiles <= s.Memory {
@@ -189,9 +193,15 @@ func (s *watching) memory(grown int64) int64 {
 	return own + min(shared+inFiles, max(grown, shared, inFiles))
 }
 
-// openFiles sums up the files that only descriptors hold: those in memory, and
-// those that were removed from a disk.
-func openFiles(pids []int) (inMemory, removed int64) {
+// inMemory reports whether an open file lies in memory, by the name that the kernel
+// gives it.
+func inMemory(target string) bool {
+	return strings.HasPrefix(target, "/memfd:") || strings.HasPrefix(target, "/dev/shm/") || strings.HasPrefix(target, "/SYSV")
+}
+
+// eachRemoved calls fn once with each file that only descriptors hold: those in
+// memory, and those that were removed from a disk.
+func eachRemoved(pids []int, fn func(target string, st *unix.Stat_t)) {
 	type id struct{ dev, ino uint64 }
 	seen := map[id]bool{}
 	for _, pid := range pids {
@@ -215,15 +225,9 @@ func openFiles(pids []int) (inMemory, removed int64) {
 			}
 
 			seen[id{st.Dev, st.Ino}] = true
-			if strings.HasPrefix(target, "/memfd:") || strings.HasPrefix(target, "/dev/shm/") || strings.HasPrefix(target, "/SYSV") {
-				inMemory += st.Blocks * 512
-			} else {
-				removed += st.Blocks * 512
-			}
+			fn(target, &st)
 		}
 	}
-
-	return inMemory, removed
 }
 
 // disks calls fn with the free space of every disk that counts.
@@ -256,42 +260,41 @@ func (s *watching) checkDisk() *OverError {
 	})
 
 	s.gone = gone
-	if gone < s.Disk/2 || gone-s.walked < s.Disk/16 && s.walked > 0 {
+	if !s.walked.due(gone, s.Disk) {
 		return nil
 	}
 
-	s.walked = gone
 	if s.Hold != nil {
 		defer s.Hold()()
 	}
 
-	used := s.Added()
-	switch {
-	case min(used, gone) > s.Disk:
-		return &OverError{What: "disk space", Used: min(used, gone), Limit: s.Disk}
-	case gone > s.Disk && low:
-		return &OverError{What: "disk space", Used: gone, Limit: s.Disk, Low: true}
+	over, walked := s.walk(gone)
+	s.walked = walked
+	if over == nil && gone > s.Disk && low {
+		over = &OverError{What: "disk space", Used: gone, Limit: s.Disk, Low: true}
 	}
-	return nil
+	return over
 }
 
 // lowDisk has to stay free for other programs, in bytes.
 const lowDisk = 256 << 20
 
-// Added returns what the command added to its directories: everything that
-// changed since it began, by the time that programs cannot set.
-func (w Watch) Added() int64 {
-	var sum int64
-	w.grown(func(_ string, size int64) { sum += size })
-	if w.Members != nil {
-		_, removed := openFiles(w.Members())
-		sum += removed
+// nameless calls fn with files on disks that were removed and that processes of the
+// command still have open.
+func (w Watch) nameless(fn func(path string, size, length int64)) {
+	if w.Members == nil {
+		return
 	}
-	return sum
+	eachRemoved(w.Members(), func(target string, st *unix.Stat_t) {
+		if !inMemory(target) {
+			fn(target, st.Blocks*512, st.Size)
+		}
+	})
 }
 
-// grown calls fn with the files in Dirs that changed since the command began.
-func (w Watch) grown(fn func(path string, size int64)) {
+// grown calls fn with the files in Dirs that changed since the command began, by the
+// time that programs cannot set: what they take on the disk, and how long they are.
+func (w Watch) grown(fn func(path string, size, length int64)) {
 	if w.Dirs == nil {
 		return
 	}
@@ -317,7 +320,7 @@ func (w Watch) grown(fn func(path string, size int64)) {
 				seen[id{st.Dev, st.Ino}] = true
 			}
 
-			fn(path, st.Blocks*512)
+			fn(path, st.Blocks*512, st.Size)
 			return nil
 		})
 	}

@@ -16,7 +16,7 @@ const watchEvery = 100 * time.Millisecond
 // returns what it used too much of. Only Linux tells what processes use.
 func (w Watch) Run(ctx context.Context) *OverError {
 	began := w.freeNow()
-	var walked int64
+	var walked walks
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 
@@ -34,14 +34,15 @@ func (w Watch) Run(ctx context.Context) *OverError {
 			}
 		}
 
-		if gone < w.Disk/2 || walked > 0 && gone-walked < w.Disk/16 {
+		if !walked.due(gone, w.Disk) {
 			continue
 		}
 
-		walked = gone
-		if used := min(w.Added(), gone); used > w.Disk {
-			return &OverError{What: "disk space", Used: used, Limit: w.Disk}
+		over, now := w.walk(gone)
+		if over != nil {
+			return over
 		}
+		walked = now
 	}
 }
 
@@ -60,17 +61,12 @@ func (w Watch) freeNow() map[string]uint64 {
 	return out
 }
 
-// Added returns what the command added to its directories: the files that were
-// written since it began.
-func (w Watch) Added() int64 {
-	var sum int64
-	w.grown(func(_ string, size int64) { sum += size })
-	return sum
-}
+// nameless does nothing: only Linux tells what processes have open.
+func (w Watch) nameless(func(path string, size, length int64)) {}
 
 // grown calls fn with the files that were written since the command began. A
 // program can set the time of a file back; such a file does not count here.
-func (w Watch) grown(fn func(path string, size int64)) {
+func (w Watch) grown(fn func(path string, size, length int64)) {
 	if w.Dirs == nil {
 		return
 	}
@@ -82,7 +78,7 @@ func (w Watch) grown(fn func(path string, size int64)) {
 				return nil //nolint:nilerr // what cannot be read is not counted
 			}
 			if info, err := d.Info(); err == nil && !info.ModTime().Before(began) {
-				fn(path, info.Size())
+				fn(path, info.Size(), info.Size())
 			}
 			return nil
 		})

@@ -38,10 +38,14 @@ func (r *runner) watchOver(k *kin, l launch, writes []string) *lookout {
 	o := &lookout{
 		r: r, turn: l.call.TurnID, free: freeSpace(r.workspace),
 		watch: sandbox.Watch{
-			Members: own.alive, Memory: r.memory, Disk: r.added.left(l.call.TurnID, r.disk), Began: began,
-			Dirs: func() []string { return slices.Concat(r.growing(l), writes, sandbox.PrivateDirs(began)) },
-			Hold: own.hold,
-			Free: diskio.FreeBytes,
+			Members:   own.alive,
+			Memory:    r.memory,
+			Disk:      r.added.left(l.call.TurnID, r.disk),
+			FileLimit: fileLimit(r.disk),
+			Began:     began,
+			Dirs:      func() []string { return slices.Concat(r.growing(l), writes, sandbox.PrivateDirs(began)) },
+			Hold:      own.hold,
+			Free:      diskio.FreeBytes,
 		},
 	}
 
@@ -105,14 +109,16 @@ func (o *lookout) close(code int) error {
 	}
 
 	var added int64
-	if gone > o.r.disk/64 {
-		added = min(o.watch.Added(), gone)
+	stopped := code == stoppedByFileLimit
+	if gone > o.r.disk/64 || stopped {
+		used, full := o.watch.Added()
+		added = min(used, gone)
 		o.r.added.add(o.turn, added)
+		stopped = full && (stopped || gone >= o.r.disk/2)
 	}
 
 	// Programs that met the limit of one file can end before the next look.
-	stopped := code == stoppedByFileLimit || gone >= o.r.disk/2
-	if o.over == nil && (added >= o.watch.Disk || stopped && o.watch.Full(fileLimit(o.r.disk))) {
+	if o.over == nil && (added >= o.watch.Disk || stopped) {
 		o.over = o.explain(&sandbox.OverError{What: "disk space", Used: max(added, o.r.disk), Limit: o.watch.Disk})
 	}
 	return o.over

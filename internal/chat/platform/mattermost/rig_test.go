@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -62,13 +63,25 @@ func (r *rig) begin() (end func()) {
 	r.t.Helper()
 	before := len(r.States())
 	stop := r.Start(r.Run)
-	r.Await("a connection", func() bool { return len(r.States()) > before && r.fake.Connected() > 0 })
+	r.Await("a connection", func() bool { return len(r.States()) > before && r.fake.Connected() > 0 && r.hearsPresses() })
 	return func() {
 		r.t.Helper()
 		if err := stop(); err != nil {
 			r.t.Errorf("Run: %v", err)
 		}
 	}
+}
+
+// hearsPresses reports whether presses of buttons are received, if there are any.
+func (r *rig) hearsPresses() bool {
+	h, ok := r.Routes()["/mattermost"]
+	if !ok {
+		return true
+	}
+
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(r.t.Context(), http.MethodPost, "/mattermost", strings.NewReader("{")))
+	return w.Code != http.StatusServiceUnavailable
 }
 
 // say lets Ann write to the bot, in their direct channel unless p says another.
